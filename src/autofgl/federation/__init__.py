@@ -1,0 +1,1 @@
+"""Parties, payloads and the engines that carry them."""

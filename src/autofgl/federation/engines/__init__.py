@@ -1,0 +1,1 @@
+"""Ways of carrying calls from the server to its parties."""

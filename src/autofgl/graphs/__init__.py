@@ -1,0 +1,1 @@
+"""What a client owns: graphs, boundaries, datasets, splits, partitioners, files, validation."""

@@ -1,0 +1,1 @@
+"""Federated methods: thin compositions of graphs, networks, searchers and federation."""

@@ -1,0 +1,1 @@
+"""Convolutions and graph networks that run on precomputed sparse operators."""

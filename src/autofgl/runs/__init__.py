@@ -1,0 +1,1 @@
+"""Run folders: configuration, history, checkpoints, results and exported models."""
