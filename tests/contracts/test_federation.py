@@ -1,0 +1,192 @@
+"""The transport contract: every engine passes this suite.
+
+An engine joins by adding its name to ``ENGINES`` and a branch that starts it to ``federation``.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from echo_party import EchoParty
+
+from autofgl.errors import FederationError
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.federation import Federation
+from autofgl.federation.payload import encode
+
+ENGINES = ["inprocess", "inprocess-strict"]
+NAMES = ("a", "b", "c")
+
+Start = Callable[[], Federation]
+
+
+@pytest.fixture(params=ENGINES)
+def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
+    """Starts echo parties; started twice, the second ones find the first ones' checkpoints."""
+    running: list[Federation] = []
+
+    def begin() -> Federation:
+        strict = request.param == "inprocess-strict"
+        running.append(
+            InProcess(
+                dict.fromkeys(NAMES, EchoParty), strict=strict, folder=tmp_path / "checkpoint"
+            )
+        )
+        return running[-1]
+
+    yield begin
+    for federation in running:
+        federation.close()
+
+
+@pytest.fixture
+def federation(start: Start) -> Federation:
+    return start()
+
+
+def test_every_party_answers_in_order(federation: Federation) -> None:
+    replies = federation.call("name")
+    assert tuple(federation.parties) == NAMES
+    assert [reply["name"] for reply in replies.ok.values()] == list(NAMES)
+    assert all(reply["parties"] == list(NAMES) for reply in replies.ok.values())
+    assert not replies.failed
+
+
+def test_common_and_own_payloads_are_joined(federation: Federation) -> None:
+    replies = federation.call("echo", {"k": 1, "m": 2}, each={"a": {"k": 7}, "b": {"n": 3}})
+    assert replies.ok["a"] == {"k": 7, "m": 2}
+    assert replies.ok["b"] == {"k": 1, "m": 2, "n": 3}
+    assert replies.ok["c"] == {"k": 1, "m": 2}
+
+
+def test_only_the_named_parties_are_called(federation: Federation) -> None:
+    assert list(federation.call("name", to=["c", "a"]).ok) == ["c", "a"]
+
+
+def test_arrays_arrive_unchanged_and_read_only(federation: Federation) -> None:
+    sent = np.arange(6, dtype=np.float32).reshape(2, 3)
+    replies = federation.call("echo", {"array": sent})
+    assert all(np.array_equal(reply["array"], sent) for reply in replies.ok.values())
+    refused = federation.call("write", {"array": sent})
+    assert {failure.kind for failure in refused.failed.values()} == {"exception"}
+    assert sent[0, 0] == 0
+
+
+def test_parties_live_on_between_calls(federation: Federation) -> None:
+    federation.call("add", {"by": 2})
+    replies = federation.call("add", each={"a": {"by": 1}, "b": {"by": 2}, "c": {"by": 3}})
+    assert [reply["total"] for reply in replies.ok.values()] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("op", "kind", "text"),
+    [
+        ("fail", "exception", "this went wrong"),
+        ("refuse", "refused", "against my policy"),
+        ("__init__", "refused", "not offered"),
+        ("state", "refused", "not offered"),
+        ("nonsense", "refused", "not offered"),
+        ("bad_reply", "exception", "may not travel"),
+    ],
+)
+def test_failures_are_normal_replies(federation: Federation, op: str, kind: str, text: str) -> None:
+    replies = federation.call(op)
+    assert not replies.ok
+    assert {failure.kind for failure in replies.failed.values()} == {kind}
+    assert all(text in failure.message for failure in replies.failed.values())
+    assert len(federation.call("name").ok) == 3
+
+
+def test_a_slow_party_times_out_and_the_others_answer(federation: Federation) -> None:
+    replies = federation.call(
+        "sleep", each={"a": {"seconds": 0}, "b": {"seconds": 5}, "c": {"seconds": 0}}, timeout=0.3
+    )
+    assert list(replies.ok) == ["a", "c"]
+    assert replies.failed["b"].kind == "timeout"
+    assert len(federation.call("name", to=["a", "c"], timeout=5).ok) == 2
+
+
+def test_all_parties_stuck_still_leaves_no_hang(federation: Federation) -> None:
+    replies = federation.call("sleep", {"seconds": 2}, timeout=0.1)
+    assert {failure.kind for failure in replies.failed.values()} == {"timeout"}
+    assert len(federation.call("name", timeout=10).ok) == 3
+
+
+def test_a_lost_party_stays_lost_and_can_be_dropped(federation: Federation) -> None:
+    assert federation.call("die", to=["b"]).failed["b"].kind == "lost"
+    replies = federation.call("name")
+    assert list(replies.ok) == ["a", "c"]
+    assert replies.failed["b"].kind == "lost"
+    federation.drop("b")
+    assert tuple(federation.parties) == ("a", "c")
+    assert not federation.call("name").failed
+    assert federation.call("name", to=["b"]).failed["b"].kind == "lost"
+
+
+def test_min_ok_raises_with_the_reasons(federation: Federation) -> None:
+    federation.call("die", to=["b"])
+    assert len(federation.call("name", min_ok=2).ok) == 2
+    with pytest.raises(FederationError, match=r"needs 3 parties, 2 answered.*b lost"):
+        federation.call("name", min_ok=3)
+
+
+def test_parties_reach_their_peers(federation: Federation) -> None:
+    reply = federation.call("ask", {"peer": "c", "op": "name"}, to=["a"]).ok["a"]
+    assert reply["name"] == "c"
+    assert reply["asked_by"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("op", "kind"), [("fail", "exception"), ("refuse", "refused"), ("add", "refused")]
+)
+def test_peers_fail_normally(federation: Federation, op: str, kind: str) -> None:
+    reply = federation.call("ask", {"peer": "c", "op": op}, to=["a"]).ok["a"]
+    assert reply["kind"] == kind
+
+
+def test_a_lost_peer_is_told(federation: Federation) -> None:
+    federation.call("die", to=["c"])
+    reply = federation.call("ask", {"peer": "c", "op": "name"}, to=["a"]).ok["a"]
+    assert reply["kind"] == "lost"
+
+
+def test_the_meter_counts_encoded_bytes(federation: Federation) -> None:
+    payload = {"array": np.zeros(100, np.float32), "text": "hello"}
+    federation.call("echo", payload)
+    row = federation.meter.ops["echo"]
+    assert row.bytes_down == row.bytes_up == 3 * len(encode(payload))
+    assert row.messages_down == row.messages_up == 3
+    federation.call("ask", {"peer": "c", "op": "name"}, to=["a"])
+    assert federation.meter.ops["name"].messages_peer == 2
+    assert federation.meter.total("up") > row.bytes_up
+
+
+def test_the_meter_survives_a_checkpoint(federation: Federation) -> None:
+    federation.call("name")
+    before = federation.meter.state()
+    federation.call("name")
+    federation.meter.load_state(before)
+    assert federation.meter.state() == before
+
+
+def test_checkpoints_bring_every_party_back(start: Start) -> None:
+    first = start()
+    first.call("add", each={"a": {"by": 1}, "b": {"by": 2}, "c": {"by": 3}})
+    first.checkpoint("round-1")
+    first.call("add", {"by": 100})
+    first.close()
+    second = start()
+    second.restore("round-1")
+    assert [r["total"] for r in second.call("add", {"by": 0}).ok.values()] == [1, 2, 3]
+    second.forget("round-1")
+    with pytest.raises(Exception, match="checkpoint"):
+        second.restore("round-1")
+
+
+def test_payloads_that_may_not_travel_are_refused_at_the_sender(federation: Federation) -> None:
+    with pytest.raises(Exception, match="may not travel"):
+        federation.call("echo", {"graph": object()})

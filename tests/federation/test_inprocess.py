@@ -1,0 +1,82 @@
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from autofgl.errors import AutoFGLError, FederationError
+from autofgl.federation.checkpoints import read_payload, write_payload
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.party import Context, Party
+from autofgl.federation.payload import Payload
+
+
+class Gate(Party):
+    """Two parties that only get through together."""
+
+    operations: ClassVar[frozenset[str]] = frozenset({"meet", "threads"})
+    barrier: ClassVar[threading.Barrier]
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    def meet(self, payload: Payload) -> Payload:
+        self.barrier.wait(timeout=5)
+        return {}
+
+    def threads(self, payload: Payload) -> Payload:
+        return {"threads": torch.get_num_threads()}
+
+
+def test_parties_run_at_the_same_time() -> None:
+    Gate.barrier = threading.Barrier(2)
+    federation = InProcess({"a": Gate, "b": Gate}, workers=2)
+    assert len(federation.call("meet").ok) == 2
+    federation.close()
+
+
+def test_parties_use_one_torch_thread_and_leave_the_caller_alone() -> None:
+    before = torch.get_num_threads()
+    federation = InProcess({"a": Gate})
+    assert federation.call("threads").ok["a"]["threads"] == 1
+    assert torch.get_num_threads() == before
+    federation.close()
+
+
+def test_the_observer_sees_every_message() -> None:
+    seen: list[tuple[str, str, str]] = []
+    federation = InProcess(
+        {"a": Gate}, observer=lambda way, party, op, _: seen.append((way, party, op))
+    )
+    federation.call("threads")
+    federation.close()
+    assert seen == [("down", "a", "threads"), ("up", "a", "threads")]
+
+
+def test_a_party_that_cannot_be_built_says_why() -> None:
+    def broken(context: Context) -> Party:
+        raise ValueError("no graph here")
+
+    with pytest.raises(ValueError, match="no graph here"):
+        InProcess({"a": broken})
+
+
+def test_a_federation_needs_parties_and_a_folder_for_checkpoints() -> None:
+    with pytest.raises(FederationError, match="at least one"):
+        InProcess({})
+    federation = InProcess({"a": Gate})
+    with pytest.raises(FederationError, match="folder"):
+        federation.checkpoint("x")
+    federation.close()
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.afp"
+    write_payload(path, {"x": np.arange(10)})
+    assert np.array_equal(read_payload(path)["x"], np.arange(10))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(AutoFGLError, match=r"a\.afp is damaged"):
+        read_payload(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.afp"]

@@ -1,0 +1,190 @@
+import pickle
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from autofgl.errors import PayloadError
+from autofgl.federation import payload as codec
+from autofgl.federation.payload import DTYPES, Payload, decode, encode, encoded_size, freeze
+
+arrays = st.sampled_from([np.dtype(name) for name in DTYPES]).flatmap(
+    lambda dtype: hnp.arrays(
+        dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=3)
+    )
+)
+leaves = (
+    arrays
+    | st.binary(max_size=40)
+    | st.text(max_size=20)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats()
+    | st.booleans()
+)
+values = st.recursive(
+    leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner)
+)
+payloads = st.dictionaries(st.text(max_size=8), values, max_size=5)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in type, dtype, shape and every bit."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float):
+        return np.float64(a).tobytes() == np.float64(b).tobytes() or (a != a and b != b)
+    return bool(a == b)
+
+
+@given(payloads)
+def test_round_trip(payload: Payload) -> None:
+    assert same(decode(encode(payload)), payload)
+
+
+@given(payloads)
+def test_size_is_known_without_encoding(payload: Payload) -> None:
+    assert encoded_size(freeze(payload)) == len(encode(payload))
+
+
+@given(payloads, st.data())
+def test_truncated_bytes_are_rejected(payload: Payload, data: st.DataObject) -> None:
+    message = encode(payload)
+    cut = data.draw(st.integers(0, len(message) - 1))
+    with pytest.raises(PayloadError):
+        decode(message[:cut])
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_rejected(data: bytes) -> None:
+    with pytest.raises(PayloadError):
+        decode(data)
+
+
+@given(payloads, st.data())
+def test_damaged_bytes_never_raise_anything_else(payload: Payload, data: st.DataObject) -> None:
+    message = bytearray(encode(payload))
+    at = data.draw(st.integers(0, len(message) - 1))
+    message[at] = data.draw(st.integers(0, 255))
+    try:
+        decode(bytes(message))
+    except PayloadError:
+        return
+
+
+@given(payloads, st.binary(min_size=1, max_size=20))
+def test_trailing_bytes_are_rejected(payload: Payload, extra: bytes) -> None:
+    with pytest.raises(PayloadError):
+        decode(encode(payload) + extra)
+
+
+def message(header: bytes, body: bytes = b"") -> bytes:
+    padded = header.ljust(-(-len(header) // 8) * 8, b"\0")
+    return codec._PREFIX.pack(b"AFP1", len(header), len(body)) + padded + body
+
+
+def test_pickles_are_not_executed(tmp_path: Path) -> None:
+    target = tmp_path / "executed"
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (target,))
+
+    for data in (pickle.dumps(Bomb()), message(pickle.dumps(Bomb()))):
+        with pytest.raises(PayloadError):
+            decode(data)
+    with pytest.raises(PayloadError):
+        encode({"x": np.array([Bomb()], dtype=object)})
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        msgpack.packb([1, 2]),
+        msgpack.packb({"x": None}),
+        msgpack.packb({1: 2}),
+        msgpack.packb({"x": 2**64 - 1}),
+        msgpack.packb({"x": msgpack.ExtType(9, b"")}),
+        msgpack.packb({"x": msgpack.Timestamp(0, 0)}),
+        msgpack.packb({"x": msgpack.ExtType(1, b"\xff" + bytes(8))}),
+        msgpack.packb({"x": msgpack.ExtType(1, b"\0" + bytes(7))}),
+        msgpack.packb({"x": msgpack.ExtType(1, b"\0" + b"\xff" * 8)}),
+        msgpack.packb({"x": msgpack.ExtType(1, b"\0" + bytes(8) + b"\xff" * 8)}),
+        msgpack.packb({"x": msgpack.ExtType(1, b"\0" + bytes(8 * 9))}),
+        msgpack.packb({"x": msgpack.ExtType(2, b"\1" + bytes(7))}),
+        b"\x81\xa1x" + b"\x91" * 100 + b"\x01",
+        b"\x91" * 100_000,
+    ],
+)
+def test_hostile_headers_are_rejected(header: bytes) -> None:
+    with pytest.raises(PayloadError):
+        decode(message(header))
+
+
+def test_booleans_other_than_0_and_1_are_rejected() -> None:
+    note = msgpack.packb({"x": msgpack.ExtType(1, b"\0" + (8).to_bytes(8, "little"))})
+    with pytest.raises(PayloadError, match="boolean"):
+        decode(message(note, bytes([2] * 8)))
+
+
+def test_bytes_that_nothing_refers_to_are_rejected() -> None:
+    with pytest.raises(PayloadError, match="refers"):
+        decode(message(msgpack.packb({}), bytes(8)))
+
+
+def test_oversized_message_is_rejected_before_it_is_parsed() -> None:
+    data = encode({"x": np.zeros(1000)})
+    with pytest.raises(PayloadError, match="limit"):
+        decode(data, limit=1000)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (None, "NoneType"),
+        ((1, 2), "tuple"),
+        (np.float32(1), "float32"),
+        (np.float64(1), "float64"),
+        (1 + 2j, "complex"),
+        ({1, 2}, "set"),
+        (2**70, "64 bits"),
+        (np.array(["a"]), "dtype"),
+        (np.array([1], dtype=">i4"), "dtype"),
+        (np.zeros((1,) * 9), "dimensions"),
+        ({"a": {1: 2}}, "keys"),
+    ],
+)
+def test_other_types_may_not_travel(value: Any, named: str) -> None:
+    with pytest.raises(PayloadError, match=named):
+        encode({"x": value})
+    with pytest.raises(PayloadError, match=named):
+        freeze({"x": value})
+
+
+def test_a_payload_is_a_dict() -> None:
+    with pytest.raises(PayloadError):
+        encode([1])  # type: ignore[arg-type]
+
+
+def test_received_arrays_are_read_only() -> None:
+    mine = np.zeros(3)
+    for received in (freeze({"x": mine}), decode(encode({"x": mine}))):
+        with pytest.raises(ValueError, match="read-only"):
+            received["x"][0] = 1
+    mine[0] = 1
+
+
+def test_non_contiguous_arrays_keep_their_values() -> None:
+    array = np.arange(12).reshape(3, 4).T[::2]
+    assert np.array_equal(decode(encode({"x": array}))["x"], array)
