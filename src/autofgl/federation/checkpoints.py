@@ -1,22 +1,16 @@
 """States of parties on disk: one file for each party and tag, written whole or not at all."""
 
-import os
 import shutil
 from pathlib import Path
 
+from autofgl.atomic import write_bytes
 from autofgl.errors import AutoFGLError, PayloadError
 from autofgl.federation.payload import Payload, decode, encode
 
 
 def write_payload(path: Path, payload: Payload) -> None:
     """Write a payload so that a crash leaves either the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(encode(payload))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_bytes(path, encode(payload))
 
 
 def read_payload(path: Path) -> Payload:

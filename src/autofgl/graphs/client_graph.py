@@ -97,8 +97,9 @@ class ClientGraph:
 
     @cached_property
     def degree(self) -> Ints:
-        """Degree of each own node in the uncut graph: internal plus boundary edges, ``[n]``."""
-        internal = np.bincount(self.edge_index[1], minlength=self.num_nodes)
+        """Neighbours in the uncut graph, internal and across, without self loops, ``[n]``."""
+        source, target = self.edge_index
+        internal = np.bincount(target[source != target], minlength=self.num_nodes)
         external = np.bincount(self.boundary.local, minlength=self.num_nodes)
         return (internal + external).astype(np.int64)
 

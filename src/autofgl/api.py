@@ -1,0 +1,209 @@
+"""From a configuration to a finished run: the one place that knows all parts."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from autofgl.config import Layers, RunConfig, check_config, sort_settings
+from autofgl.errors import UserError
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.graphs import datasets
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.files import load_graph, load_graphs
+from autofgl.graphs.partition import describe, partition
+from autofgl.graphs.validation import validate_clients
+from autofgl.methods.catalog import find_method
+from autofgl.methods.method import Method, Outcome
+from autofgl.runs.export import save_models
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.loop import Finished, run_rounds
+from autofgl.runs.result import Result, versions, write_result
+
+
+def run(
+    method: str,
+    clients: Sequence[ClientGraph],
+    *,
+    secure: str = "none",
+    seed: int = 0,
+    budget: str | None = None,
+    out: str | Path | None = None,
+    console: Console | None = None,
+    **settings: Any,
+) -> Result:
+    """Run a method on client graphs.
+
+    Args:
+        method: Name of the method, e.g. ``fedavg``.
+        clients: One graph for each client.
+        secure: How sums are protected.
+        seed: Root of all chance.
+        budget: Time after which no further round is begun, such as ``10m``.
+        out: Run folder; a new one below ``runs/`` if not given.
+        console: Where progress is shown; nothing is shown without one.
+        **settings: The method's settings, as with ``--set``.
+
+    Returns:
+        The finished run.
+
+    Example:
+        >>> import autofgl
+        >>> clients = autofgl.partition(autofgl.load("cora"), clients=3, seed=0)
+        >>> result = autofgl.run("fedavg", clients, rounds=5)  # doctest: +SKIP
+    """
+    config = check_config(
+        {
+            "method": method,
+            "clients": len(clients),
+            "partition": "given",
+            "secure": secure,
+            "seed": seed,
+            "budget": budget,
+            "settings": settings,
+        }
+    )
+    return start(config, clients, Path(out) if out else default_folder(config), console)
+
+
+def start(
+    config: RunConfig, clients: Sequence[ClientGraph], out: Path, console: Console | None
+) -> Result:
+    """Begin a new run in a new folder.
+
+    Raises:
+        UserError: Something in the configuration, the graphs or the folder is wrong.
+    """
+    method = find_method(config.method)
+    layers = sort_settings(config, method.Settings)
+    validate_clients(clients)
+    method.check(clients, layers.method)
+    whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
+    folder = RunFolder.create(out, {**whole, "clients": len(clients)})
+    return _execute(config, layers, clients, folder, console)
+
+
+def resume(
+    out: str | Path,
+    clients: Sequence[ClientGraph] | None = None,
+    *,
+    budget: str | None = None,
+    console: Console | None = None,
+) -> Result:
+    """Go on with a run where its last checkpoint was made; a finished run is just read.
+
+    Args:
+        out: The run folder.
+        clients: The client graphs, if the run was started on graphs in memory.
+        budget: Another time budget, counted from the very beginning of the run.
+        console: Where progress is shown.
+
+    Raises:
+        UserError: There is no run, or its graphs cannot be found.
+    """
+    folder = RunFolder.open(Path(out))
+    if folder.finished:
+        return Result.read(folder.path)
+    values = folder.read_config()
+    config = check_config({**values, "budget": budget} if budget else values)
+    layers = sort_settings(config, find_method(config.method).Settings)
+    graphs = clients if clients is not None else load_clients(config, layers)
+    validate_clients(graphs)
+    return _execute(config, layers, graphs, folder, console)
+
+
+def load_clients(config: RunConfig, layers: Layers) -> list[ClientGraph]:
+    """The client graphs that a configuration names: files, or a dataset that is cut.
+
+    Raises:
+        UserError: A name is unknown, a file is malformed, or nothing is named.
+    """
+    if config.partitioned:
+        if config.dataset is not None:
+            graph = datasets.load(
+                config.dataset, seed=config.seed, data_root=config.data_root, settings=layers.data
+            )
+        else:
+            graph = load_graph(config.graphs[0], seed=config.seed)
+        count = config.clients or 3
+        return partition(graph, count, config.partition, config.seed, layers.partition)
+    if not config.graphs:
+        raise UserError("this run was started on graphs in memory: resume it from Python")
+    return load_graphs(config.graphs, seed=config.seed)
+
+
+def default_folder(config: RunConfig) -> Path:
+    """A new folder below ``runs/``, named after the run."""
+    data = (config.dataset or "graphs").replace(":", "-")
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    path = Path("runs") / f"{config.method}-{data}-seed{config.seed}-{stamp}"
+    tries = [path, *(path.with_name(f"{path.name}-{index}") for index in range(2, 1000))]
+    return next(candidate for candidate in tries if not candidate.exists())
+
+
+def _execute(
+    config: RunConfig,
+    layers: Layers,
+    clients: Sequence[ClientGraph],
+    folder: RunFolder,
+    console: Console | None,
+) -> Result:
+    method_class = find_method(config.method)
+    graphs = method_class.arrange(clients)
+    factories = {
+        graph.name: method_class.party(graph, layers.method, config.seed) for graph in graphs
+    }
+    federation = InProcess(factories, folder=folder.checkpoints)
+    try:
+        method = method_class(federation, layers.method, config.seed)
+        finished = run_rounds(
+            method, folder, budget_s=config.budget_s, console=console, title=config.method
+        )
+        outcome = finished.outcome
+        normalised = layers.method.normalize_features
+        save_models(folder.path, outcome.models, outcome.spec, {"normalize_features": normalised})
+        figures = _figures(config, layers, clients, method, finished)
+        write_result(folder, figures)
+    finally:
+        federation.close()
+    return Result(folder.path, figures)
+
+
+def _figures(
+    config: RunConfig,
+    layers: Layers,
+    clients: Sequence[ClientGraph],
+    method: Method,
+    finished: Finished,
+) -> dict[str, Any]:
+    """The keys of ``result.json``; other tools rely on these names."""
+    outcome: Outcome = finished.outcome
+    meter = method.federation.meter
+    cut = describe(clients)
+    return {
+        "method": config.method,
+        "dataset": config.dataset or (list(config.graphs) if config.graphs else "memory"),
+        "clients": len(clients),
+        "partition": config.partition if config.partitioned else "given",
+        "secure": config.secure,
+        "seed": config.seed,
+        "test_accuracy": outcome.test_accuracy,
+        "val_accuracy": outcome.val_accuracy,
+        "per_client": outcome.per_client,
+        "parameters": outcome.parameters,
+        "inference_s": outcome.inference_s,
+        "wall_s": finished.wall_s,
+        "bytes_up": meter.total("up"),
+        "bytes_down": meter.total("down"),
+        "bytes_peer": meter.total("peer"),
+        "rounds": method.round,
+        "stopped_by": finished.stopped_by,
+        "architecture": outcome.architecture,
+        "hyperparameters": layers.method.model_dump(mode="json"),
+        "cut_share": cut.cut_share,
+        "traffic": meter.state(),
+        "versions": versions(),
+        **outcome.extra,
+    }

@@ -1,0 +1,306 @@
+"""Cut a graph into client graphs with boundaries, and pool client graphs again."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from autofgl.errors import GraphError
+from autofgl.graphs.client_graph import Bools, Boundary, ClientGraph, Features, Ints
+
+
+def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGraph]:
+    """Give every node to one client; edges between clients become boundaries on both sides.
+
+    Nodes keep their order within a client. The cost is linear in nodes and edges, however many
+    clients there are.
+
+    Args:
+        graph: A whole graph: its boundary must be empty.
+        owner: Index of each node's client, ``[n]``.
+        names: Names of the clients; one that owns nothing gets an empty graph.
+    """
+    _check_whole(graph)
+    key = _owner_key(owner, graph.num_nodes, len(names))
+    nodes = _grouped(np.arange(graph.num_nodes), key, len(names))
+    local = np.empty(graph.num_nodes, np.int64)
+    for own in nodes:
+        local[own] = np.arange(len(own))
+    source, target = graph.edge_index
+    inside = key[source] == key[target]
+    internal = _grouped(np.flatnonzero(inside), key[target[inside]], len(names))
+    crossing = _grouped(np.flatnonzero(~inside), key[target[~inside]], len(names))
+    clients = []
+    for index, name in enumerate(names):
+        edges = local[graph.edge_index[:, internal[index]]]
+        ours, theirs = target[crossing[index]], source[crossing[index]]
+        boundary = Boundary(
+            local=local[ours],
+            owner=key[theirs].astype(np.int64),
+            remote=local[theirs],
+            degree=graph.degree[theirs],
+            owners=tuple(names),
+        )
+        clients.append(_part(graph, name, nodes[index], edges, boundary))
+    return clients
+
+
+def cut_overlapping(
+    graph: ClientGraph,
+    member: Bools,
+    names: Sequence[str],
+    rng: np.random.Generator | None = None,
+) -> list[ClientGraph]:
+    """Give every client the subgraph over its nodes; clients may hold the same node.
+
+    Each node has one home among its holders, and a client that lacks a neighbour asks the home.
+    An edge to a node that nobody holds is dropped, and such a neighbour does not count in any
+    degree. Unlike after :func:`cut`, boundaries need not mirror each other: the home of ``u`` may
+    hold both ends of an edge that another holder of ``v`` sees as crossing.
+
+    Args:
+        graph: A whole graph: its boundary must be empty.
+        member: Which client holds which node, ``[clients, n]``.
+        names: Names of the clients.
+        rng: Draws the homes; without it a node's home is its first holder.
+    """
+    _check_whole(graph)
+    if member.shape != (len(names), graph.num_nodes):
+        raise GraphError(
+            f"'member' has shape {member.shape}; it must be clients × nodes, "
+            f"({len(names)}, {graph.num_nodes})"
+        )
+    home, home_index = _homes(member, rng)
+    source, target = graph.edge_index
+    counted = (source != target) & (home[source] >= 0)
+    degree = np.bincount(target[counted], minlength=graph.num_nodes).astype(np.int64)
+    clients = []
+    for held, name in zip(member, names, strict=True):
+        local = np.cumsum(held) - 1
+        internal = held[source] & held[target]
+        crossing = held[target] & ~held[source] & (home[source] >= 0)
+        theirs = source[crossing]
+        boundary = Boundary(
+            local=local[target[crossing]],
+            owner=home[theirs],
+            remote=home_index[theirs],
+            degree=degree[theirs],
+            owners=tuple(names),
+        )
+        edges = local[graph.edge_index[:, internal]]
+        clients.append(_part(graph, name, np.flatnonzero(held), edges, boundary))
+    return clients
+
+
+def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
+    """Put client graphs back together, as the method ``centralized`` wants them.
+
+    Edges across clients come back from the boundaries; a boundary that only one side lists is
+    mirrored, and rows that point to a client outside ``clients`` are dropped. Nodes and edges are
+    sorted by ``node_id``.
+
+    Two clients may hold the same ``node_id`` for two reasons: they overlap, or their files number
+    their nodes 0, 1, 2, … each for itself. The ids count as common only if *all* repeated ids
+    agree: same features, same label, the same edges among the nodes that two clients share, and
+    no boundary row that leads to a node the client itself holds. Then the copies are merged: a
+    node is in the training set if any copy is, else in the validation set if any copy is, else in
+    the test set, and parallel edges become one. Otherwise all nodes are different nodes, and get
+    new ids 0..N-1 in the order of the clients.
+    """
+    if not clients:
+        raise GraphError("there are no clients to pool")
+    ids, first, position = np.unique(
+        np.concatenate([client.node_id for client in clients]),
+        return_index=True,
+        return_inverse=True,
+    )
+    merged = len(ids) < len(position)
+    x, y = _rows(clients, first)
+    if merged and not _same_nodes(clients, position, x, y):
+        ids = first = position = np.arange(len(position))
+        merged = False
+        x, y = _rows(clients, first)
+    train, val, test = _pooled_masks(clients, position, len(ids))
+    return ClientGraph(
+        name="pooled",
+        x=x,
+        edge_index=_pooled_edges(clients, position, len(ids), merged=merged),
+        y=y,
+        train_mask=train,
+        val_mask=val,
+        test_mask=test,
+        classes=max(client.classes for client in clients),
+        node_id=ids,
+    )
+
+
+def _check_whole(graph: ClientGraph) -> None:
+    if len(graph.boundary):
+        raise GraphError(
+            f"{graph.name}: a graph with a boundary is one client's part and cannot be cut again; "
+            "pool the parts first, or leave the boundary out"
+        )
+
+
+def _owner_key(owner: Ints, nodes: int, clients: int) -> np.ndarray:
+    """The owners as small integers, which NumPy sorts in linear time."""
+    if owner.shape != (nodes,):
+        raise GraphError(f"'owner' has shape {owner.shape}; it must have one entry per node")
+    if nodes and (owner.min() < 0 or owner.max() >= clients):
+        raise GraphError(f"'owner' must lie in 0..{clients - 1}, one index per named client")
+    return owner.astype(np.uint16 if clients <= 2**16 else np.int64)
+
+
+def _grouped(items: Ints, key: np.ndarray, groups: int) -> list[Ints]:
+    """The items of each group, in their order."""
+    bounds = np.cumsum(np.bincount(key, minlength=groups))[:-1]
+    return np.split(items[np.argsort(key, kind="stable")], bounds)
+
+
+def _part(
+    graph: ClientGraph, name: str, nodes: Ints, edge_index: Ints, boundary: Boundary
+) -> ClientGraph:
+    return replace(
+        graph,
+        name=name,
+        x=graph.x[nodes],
+        edge_index=edge_index,
+        y=graph.y[nodes],
+        train_mask=graph.train_mask[nodes],
+        val_mask=graph.val_mask[nodes],
+        test_mask=graph.test_mask[nodes],
+        node_id=graph.node_id[nodes],
+        boundary=boundary,
+    )
+
+
+def _homes(member: Bools, rng: np.random.Generator | None) -> tuple[Ints, Ints]:
+    """Home of each node, -1 where nobody holds it, and the node's index there."""
+    clients, nodes = member.shape
+    holders = member.sum(axis=0)
+    turn = np.zeros(nodes, np.int64)
+    if rng is not None:
+        turn = np.floor(rng.random(nodes) * holders).astype(np.int64)
+    home, index, seen = np.full(nodes, -1), np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
+    for client in range(clients):
+        here = member[client] & (seen == turn)
+        home[here] = client
+        index[here] = (np.cumsum(member[client]) - 1)[here]
+        seen += member[client]
+    return home, index
+
+
+def _offsets(clients: Sequence[ClientGraph]) -> Ints:
+    """Where each client's nodes begin in the concatenation of all."""
+    return np.cumsum([0, *(client.num_nodes for client in clients)])
+
+
+def _rows(clients: Sequence[ClientGraph], nodes: Ints) -> tuple[Features, Ints]:
+    """Features and labels of some nodes, given by their place in the concatenation of all."""
+    order = np.argsort(nodes)
+    parts = np.split(nodes[order], np.searchsorted(nodes[order], _offsets(clients)[1:-1]))
+    chosen = [part - start for part, start in zip(parts, _offsets(clients), strict=False)]
+    back = np.empty(len(nodes), np.int64)
+    back[order] = np.arange(len(nodes))
+    x = _stacked([client.x[rows] for client, rows in zip(clients, chosen, strict=True)])
+    y = np.concatenate([client.y[rows] for client, rows in zip(clients, chosen, strict=True)])
+    return x[back], y[back]
+
+
+def _stacked(parts: Sequence[Features]) -> Features:
+    if any(sp.issparse(part) for part in parts):
+        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
+    return np.concatenate(parts)
+
+
+def _pooled_masks(
+    clients: Sequence[ClientGraph], position: Ints, nodes: int
+) -> tuple[Bools, Bools, Bools]:
+    masks = []
+    taken = np.zeros(nodes, np.bool_)
+    for key in ("train_mask", "val_mask", "test_mask"):
+        mask = np.zeros(nodes, np.bool_)
+        mask[position[np.concatenate([getattr(client, key) for client in clients])]] = True
+        masks.append(mask & ~taken)
+        taken |= mask
+    return masks[0], masks[1], masks[2]
+
+
+def _pooled_edges(
+    clients: Sequence[ClientGraph], position: Ints, nodes: int, *, merged: bool
+) -> Ints:
+    """All edges of the pooled graph, ``[2, E]``, sorted by source, then target."""
+    stride = max(nodes, 1)
+    across = np.concatenate(_cross_edges(clients, position), axis=1)
+    forth, back = np.sort(across[0] * stride + across[1]), np.sort(across[1] * stride + across[0])
+    if not np.array_equal(forth, back):
+        forth = _distinct(np.concatenate([forth, back]))
+    inner = [edges[0] * stride + edges[1] for edges in _inner_edges(clients, position)]
+    keys = np.sort(np.concatenate([*inner, forth]))
+    return np.stack(np.divmod(_distinct(keys) if merged else keys, stride))
+
+
+def _distinct(keys: Ints) -> Ints:
+    """The different keys, sorted; ``np.unique`` hashes them, which is far slower for millions."""
+    keys = np.sort(keys)
+    return keys[np.diff(keys, prepend=-1) > 0]
+
+
+def _inner_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
+    """Internal edges of each client between pooled nodes."""
+    return [
+        position[start + client.edge_index]
+        for client, start in zip(clients, _offsets(clients)[:-1], strict=True)
+    ]
+
+
+def _cross_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
+    """Boundary rows of each client between pooled nodes, remote end first."""
+    index = {client.name: number for number, client in enumerate(clients)}
+    offsets = _offsets(clients)
+    pairs = []
+    for client, start in zip(clients, offsets[:-1], strict=True):
+        boundary = client.boundary
+        known = np.array([index.get(name, -1) for name in boundary.owners], np.int64)
+        owner = known[boundary.owner]
+        here = owner >= 0
+        remote = offsets[owner[here]] + boundary.remote[here]
+        pairs.append(position[np.stack([remote, start + boundary.local[here]])])
+    return pairs
+
+
+def _same_nodes(clients: Sequence[ClientGraph], position: Ints, x: Features, y: Ints) -> bool:
+    """Whether nodes with the same id are copies of one node (rule in :func:`pool`)."""
+    places = np.split(position, _offsets(clients)[1:-1])
+    for client, place in zip(clients, places, strict=True):
+        if not np.array_equal(client.y, y[place]):
+            return False
+        own = sp.csr_array(client.x) if sp.issparse(x) else client.x
+        differ = own != x[place]
+        if differ.nnz if sp.issparse(differ) else np.any(differ):
+            return False
+    holds = np.zeros((len(clients), len(y)), np.bool_)
+    for row, place in zip(holds, places, strict=True):
+        row[place] = True
+    across = _cross_edges(clients, position)
+    if any(row[remote].any() for row, (remote, _) in zip(holds, across, strict=True)):
+        return False
+    return _edges_agree(_inner_edges(clients, position), holds)
+
+
+def _edges_agree(edges: Sequence[Ints], holds: Bools) -> bool:
+    """Whether an edge one client has is known to all clients that hold both of its ends.
+
+    Args:
+        edges: Internal edges of each client between pooled nodes.
+        holds: Which client holds which pooled node, ``[clients, nodes]``.
+    """
+    nodes = holds.shape[1]
+    known = [_distinct(source * nodes + target) for source, target in edges]
+    keys, count = np.unique(np.concatenate(known), return_counts=True)
+    source, target = np.divmod(keys, nodes)
+    expected = np.zeros(len(keys), np.int64)
+    for row in holds:
+        expected += row[source] & row[target]
+    return np.array_equal(count, expected)

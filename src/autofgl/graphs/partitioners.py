@@ -1,0 +1,242 @@
+"""Which client gets which node.
+
+Each partitioner is a pure function ``(graph, clients, rng, …) -> owner`` with the index of every
+node's client, ``[n]``; :func:`overlap` alone returns a membership matrix ``[clients, n]``. Graphs
+have at least as many nodes as there are clients.
+"""
+
+import heapq
+
+import numpy as np
+import scipy.sparse as sp
+
+from autofgl.errors import UserError
+from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
+
+
+def metis(graph: ClientGraph, clients: int, rng: np.random.Generator) -> Ints:
+    """METIS: parts of nearly equal size with few edges between them.
+
+    On tiny graphs METIS may leave a part empty; such a part takes a node from the largest one.
+    """
+    import pymetis
+
+    if clients == 1:
+        return np.zeros(graph.num_nodes, np.int64)
+    adjacency = _adjacency(graph)
+    index = pymetis.zero_copy_dtype()
+    seed = int(rng.integers(2**31 - 1))
+    _, parts = pymetis.part_graph(
+        clients,
+        pymetis.CSRAdjacency(adjacency.indptr.astype(index), adjacency.indices.astype(index)),
+        options=pymetis.Options(seed=seed),
+    )
+    return _without_empty(np.array(parts, np.int64), clients)
+
+
+def louvain(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, *, resolution: float
+) -> Ints:
+    """Louvain communities, packed into clients of nearly equal size.
+
+    A community larger than a fair share (nodes / clients, rounded up) is split into equal pieces
+    along a breadth-first (Cuthill–McKee) order, which keeps neighbours together. While there are
+    fewer pieces than clients, the largest piece is halved. Then, from large to small, each piece
+    goes to the client with the fewest nodes.
+    """
+    adjacency = _adjacency(graph)
+    community = _communities(adjacency, int(rng.integers(2**31 - 1)), resolution)
+    order = sp.csgraph.reverse_cuthill_mckee(sp.csr_matrix(adjacency), symmetric_mode=True)
+    order = order[np.argsort(community[order], kind="stable")]
+    pieces = _pieces(np.bincount(community), clients)
+    owner = np.empty(graph.num_nodes, np.int64)
+    owner[order] = np.repeat(_packed(pieces, clients), pieces)
+    return owner
+
+
+def random(graph: ClientGraph, clients: int, rng: np.random.Generator) -> Ints:
+    """Clients of equal size, give or take one node, drawn uniformly."""
+    return _spread(graph.num_nodes, clients, rng)
+
+
+def dirichlet(graph: ClientGraph, clients: int, rng: np.random.Generator, *, beta: float) -> Ints:
+    """Label skew: the shares of each class over the clients are drawn from Dirichlet(beta).
+
+    Nodes without a label are spread evenly. A client may stay empty when ``beta`` is small.
+    """
+    owner = _spread(graph.num_nodes, clients, rng)
+    for label in np.unique(graph.y[graph.y >= 0]):
+        nodes = rng.permutation(np.flatnonzero(graph.y == label))
+        bounds = np.cumsum(rng.dirichlet(np.full(clients, beta)))[:-1] * len(nodes)
+        owner[nodes] = np.searchsorted(bounds, np.arange(len(nodes)) + 0.5)
+    return owner
+
+
+def labels(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, *, alpha: float, groups: str | None
+) -> Ints:
+    """ASFGNN's label skew: classes form one group per client.
+
+    A client takes the share ``alpha`` of its own group; the rest of the group is spread evenly
+    over the other clients. With two clients, A takes α of group one and 1−α of group two, and B
+    the reverse. Nodes without a label are spread evenly over all.
+
+    Args:
+        graph: The graph to cut.
+        clients: Number of clients.
+        rng: Source of chance.
+        alpha: Share of a group that stays with its client.
+        groups: Classes of each client, such as ``0,1,2,4|3,5,6``. Left out, the classes go, from
+            large to small, to the client with the fewest nodes so far.
+    """
+    group_of = _label_groups(graph, clients, groups)
+    owner = _spread(graph.num_nodes, clients, rng)
+    group = np.where(graph.y >= 0, group_of[graph.y], -1)
+    for client in range(clients):
+        nodes = rng.permutation(np.flatnonzero(group == client))
+        stay = round(alpha * len(nodes)) if clients > 1 else len(nodes)
+        owner[nodes[:stay]] = client
+        others = np.delete(np.arange(clients), client)
+        if stay < len(nodes):
+            owner[nodes[stay:]] = others[_spread(len(nodes) - stay, clients - 1, rng)]
+    return owner
+
+
+def degree(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, *, threshold: int | None
+) -> Ints:
+    """Degree skew: the first client has the nodes with the fewest neighbours.
+
+    Two clients are split at ``threshold``: up to it, and above. Otherwise, or without a
+    threshold, the clients are quantiles of equal size, with ties broken at random.
+    """
+    if clients == 2 and threshold is not None:
+        return (graph.degree > threshold).astype(np.int64)
+    owner = np.empty(graph.num_nodes, np.int64)
+    order = np.lexsort((rng.random(graph.num_nodes), graph.degree))
+    owner[order] = np.arange(graph.num_nodes) * clients // graph.num_nodes
+    return owner
+
+
+def overlap(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, *, mean: float, spread: float
+) -> Bools:
+    """FedGraph's setting: client i draws a share ξ_i of all nodes, and clients overlap.
+
+    ξ ~ Normal(mean, spread), clipped to (0, 1]: at least one node, at most all.
+    """
+    nodes = graph.num_nodes
+    sizes = np.clip(np.rint(rng.normal(mean, spread, clients) * nodes), 1, nodes).astype(np.int64)
+    member = np.zeros((clients, nodes), np.bool_)
+    for row, size in zip(member, sizes, strict=True):
+        row[rng.choice(nodes, size, replace=False, shuffle=False)] = True
+    return member
+
+
+def _spread(items: int, clients: int, rng: np.random.Generator) -> Ints:
+    """An even, random assignment of items to clients."""
+    return rng.permutation(items) % clients
+
+
+def _adjacency(graph: ClientGraph) -> sp.csr_array:
+    """Symmetric 0/1 adjacency without self loops: METIS may crash on anything else."""
+    source, target = graph.edge_index
+    real = source != target
+    ends = (
+        np.concatenate([source[real], target[real]]),
+        np.concatenate([target[real], source[real]]),
+    )
+    matrix = sp.csr_array((np.ones(len(ends[0]), np.float32), ends), shape=(graph.num_nodes,) * 2)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def _without_empty(owner: Ints, clients: int) -> Ints:
+    """Let each empty client take one node of the largest client."""
+    sizes = np.bincount(owner, minlength=clients)
+    for client in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        owner[np.flatnonzero(owner == donor)[-1]] = client
+        sizes[donor] -= 1
+        sizes[client] += 1
+    return owner
+
+
+def _communities(adjacency: sp.csr_array, seed: int, resolution: float) -> Ints:
+    """Louvain community of each node; without edges each node is its own."""
+    from sknetwork.clustering import Louvain
+
+    if adjacency.nnz == 0:
+        return np.arange(adjacency.shape[0])
+    algorithm = Louvain(
+        resolution=resolution,
+        shuffle_nodes=True,
+        random_state=seed,
+        return_probs=False,
+        return_aggregate=False,
+    )
+    return np.asarray(algorithm.fit_predict(sp.csr_matrix(adjacency)), np.int64)
+
+
+def _pieces(communities: Ints, clients: int) -> Ints:
+    """Sizes of the pieces that the communities, in their order, are split into."""
+    fair = -(-int(communities.sum()) // clients)
+    pieces = [size for whole in communities.tolist() for size in _split(whole, -(-whole // fair))]
+    while len(pieces) < clients:
+        largest = pieces.index(max(pieces))
+        pieces[largest : largest + 1] = _split(pieces[largest], 2)
+    return np.array(pieces, np.int64)
+
+
+def _split(size: int, parts: int) -> list[int]:
+    return [(size + part) // parts for part in range(parts)]
+
+
+def _packed(sizes: Ints, bins: int) -> Ints:
+    """Bin of each item: from large to small, always into the bin with the least content."""
+    filled = [(0, index) for index in range(bins)]
+    chosen = np.empty(len(sizes), np.int64)
+    for item in np.argsort(-sizes, kind="stable"):
+        content, index = filled[0]
+        chosen[item] = index
+        heapq.heapreplace(filled, (content + int(sizes[item]), index))
+    return chosen
+
+
+def _label_groups(graph: ClientGraph, clients: int, groups: str | None) -> Ints:
+    """Client of each class, ``[classes]``; -1 for a class without nodes that nobody named."""
+    sizes = np.bincount(graph.y[graph.y >= 0], minlength=graph.classes)
+    if groups is not None:
+        return _given_groups(sizes, clients, groups)
+    present = np.flatnonzero(sizes)
+    if len(present) < clients:
+        raise UserError(
+            f"partition 'labels' gives each of the {clients} clients classes of its own, but the "
+            f"graph has nodes of {len(present)}: use fewer clients, or partition 'dirichlet'"
+        )
+    group_of = np.full(graph.classes, -1, np.int64)
+    group_of[present] = _packed(sizes[present], clients)
+    return group_of
+
+
+def _given_groups(sizes: Ints, clients: int, groups: str) -> Ints:
+    """Read ``0,1,2,4|3,5,6`` and check it against the clients and the classes."""
+    parts = groups.split("|")
+    if len(parts) != clients:
+        raise UserError(
+            f"label_groups '{groups}' has {len(parts)} groups for {clients} clients: "
+            "give one per client, separated by '|'"
+        )
+    group_of = np.full(len(sizes), -1, np.int64)
+    for client, part in enumerate(parts):
+        for label in map(int, part.split(",")):
+            if label >= len(sizes):
+                raise UserError(f"label_groups names class {label}, the graph has {len(sizes)}")
+            if group_of[label] >= 0:
+                raise UserError(f"label_groups names class {label} twice")
+            group_of[label] = client
+    missing = np.flatnonzero((group_of < 0) & (sizes > 0))
+    if len(missing):
+        raise UserError(f"label_groups leaves out class {', '.join(map(str, missing))}")
+    return group_of

@@ -1,0 +1,293 @@
+"""Readers of the raw files of public datasets, in place and without running anything in them.
+
+Planetoid's files are Python pickles. They are read by an unpickler that knows half a dozen
+names and puts a passive stand-in behind each, so that a hostile file can at worst be refused.
+"""
+
+import collections
+import itertools
+import pickle
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from autofgl.errors import GraphError
+from autofgl.graphs.client_graph import Bools, ClientGraph, Features, Ints, compact
+
+#: Validation nodes of Planetoid's public split: those that follow the training nodes.
+PLANETOID_VAL = 500
+#: Endings of the eight files that make up a Planetoid graph.
+PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+
+_BROKEN = (
+    pickle.UnpicklingError,
+    zipfile.BadZipFile,
+    EOFError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def read_planetoid(folder: Path, name: str) -> ClientGraph:
+    """Read ``ind.<name>.*`` with the public split and in the node order of PyG.
+
+    Test rows are put where ``test.index`` says. Ids that it skips (15 in CiteSeer) become nodes
+    without features and, unlike in PyG, which gives them class 0, without a label.
+
+    Args:
+        folder: Holds the eight files.
+        name: Name inside the file names, in lower case.
+    """
+    paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
+    _require(*paths.values())
+    parts = {key: _unpickled(path) for key, path in paths.items() if key != "test.index"}
+    with _speaking(folder / f"ind.{name}.*"):
+        test = np.array(paths["test.index"].read_text("ascii").split(), np.int64)
+        known, tested = _matrix(parts["allx"]), _matrix(parts["tx"])
+        train, inner = len(_array(parts["y"])), known.shape[0]
+        if len(test) != tested.shape[0] or test.min() < inner:
+            raise ValueError("test.index does not fit allx and tx")
+        n = int(test.max()) + 1
+        # Where each node's row is in allx, tx and one more row of zeros, stacked.
+        place = np.full(n, inner + len(test))
+        place[:inner] = np.arange(inner)
+        place[test] = inner + np.arange(len(test))
+        blank = sp.csr_array((1, known.shape[1]), dtype=np.float32)
+        x = sp.vstack([known, tested, blank], format="csr")[place]
+        onehot = np.concatenate([_array(parts["ally"]), _array(parts["ty"])])
+        y = np.append(np.where(onehot.any(1), onehot.argmax(1), -1), -1)[place]
+        edges = _adjacency_lists(parts["graph"], n)
+        masks = (
+            _mask(n, np.arange(train)),
+            _mask(n, np.arange(train, min(train + PLANETOID_VAL, inner))),
+            _mask(n, test),
+        )
+        return _graph(f"planetoid:{name}", x, edges, y, masks, onehot.shape[1])
+
+
+def read_attributed(path: Path, name: str) -> ClientGraph:
+    """Read an ``.npz`` of gnn-benchmark or graph2gauss: Coauthor and CoraFull.
+
+    As in PyG, word counts become 0 or 1 and edges lose their direction. There is no split.
+    """
+    with _npz(path) as arrays:
+        x = _csr_of(arrays, "attr")
+        x.data = (x.data > 0).astype(np.float32)
+        x.eliminate_zeros()
+        adjacency = _csr_of(arrays, "adj").tocoo()
+        edges = symmetric_edges(adjacency.row, adjacency.col, x.shape[0])
+        return _graph(name, x, edges, arrays["labels"])
+
+
+def read_reddit(folder: Path) -> ClientGraph:
+    """Read ``reddit_data.npz`` and ``reddit_graph.npz`` with their own split by time."""
+    data_path, graph_path = folder / "reddit_data.npz", folder / "reddit_graph.npz"
+    _require(data_path, graph_path)
+    with _npz(data_path) as arrays:
+        x, y, kinds = (arrays[key] for key in ("feature", "label", "node_types"))
+    with _speaking(graph_path), graph_path.open("rb") as handle:
+        adjacency = sp.load_npz(handle).tocoo()
+        edges = symmetric_edges(adjacency.row, adjacency.col, len(y))
+        masks = (kinds == 1, kinds == 2, kinds == 3)
+        return _graph("reddit", x, edges, y, masks)
+
+
+def symmetric_edges(row: Any, col: Any, num_nodes: int) -> Ints:
+    """Every edge once in each direction, sorted, without self-loops: ``[2, E]``.
+
+    Raises:
+        ValueError: An end is not a node.
+    """
+    row, col = np.asarray(row), np.asarray(col)
+    for ends in (row, col):
+        if ends.size and not 0 <= ends.min() <= ends.max() < num_nodes:
+            raise ValueError(f"an edge ends outside the {num_nodes} nodes")
+    proper = row != col
+    row, col = row[proper], col[proper]
+    # One integer per undirected edge: sorting these is several times faster than sorting pairs.
+    n = max(num_nodes, 1)
+    keys = distinct(np.minimum(row, col).astype(np.int64) * n + np.maximum(row, col))
+    low, high = np.divmod(keys, n)
+    keys = np.concatenate([keys, high * n + low])
+    keys.sort()
+    return np.stack(np.divmod(keys, n))
+
+
+def distinct(keys: Ints) -> Ints:
+    """The different values in order; sorts ``keys`` in place.
+
+    For millions of keys this is several times faster than ``np.unique``, which hashes them.
+    """
+    keys.sort()
+    return np.asarray(keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]])
+
+
+def _graph(
+    name: str,
+    x: Any,
+    edges: Ints,
+    y: Any,
+    masks: tuple[Bools, Bools, Bools] | None = None,
+    classes: int | None = None,
+) -> ClientGraph:
+    n = int(x.shape[0])
+    y = np.asarray(y).astype(np.int64)
+    masks = masks or (_mask(n), _mask(n), _mask(n))
+    if any(len(part) != n for part in (y, *masks)):
+        raise ValueError("features, labels and masks differ in length")
+    features: Features = compact(x)
+    count = int(y.max(initial=-1)) + 1 if classes is None else classes
+    return ClientGraph(name, features, edges, y, *masks, count, np.arange(n))
+
+
+def _mask(n: int, nodes: Ints | None = None) -> Bools:
+    mask = np.zeros(n, np.bool_)
+    if nodes is not None:
+        mask[nodes] = True
+    return mask
+
+
+def _require(*paths: Path) -> None:
+    for path in paths:
+        if not path.is_file():
+            raise GraphError(f"{path}: no such file")
+
+
+@contextmanager
+def _speaking(path: Path) -> Iterator[None]:
+    """Turn whatever a broken file makes its parser raise into one sentence."""
+    try:
+        yield
+    except _BROKEN as error:
+        detail = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise GraphError(f"{path}: damaged, or not in the expected format ({detail})") from error
+
+
+@contextmanager
+def _npz(path: Path) -> Iterator[Mapping[str, Any]]:
+    _require(path)
+    # Opened here, because np.load leaves a file open that turns out to be damaged.
+    with (
+        _speaking(path),
+        path.open("rb") as handle,
+        np.load(handle, allow_pickle=False) as arrays,
+    ):
+        yield arrays
+
+
+def _csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
+    rows, columns = (int(side) for side in shape)
+    matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns), copy=True)
+    matrix.check_format(full_check=True)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _csr_of(arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
+    return _csr(*(arrays[f"{prefix}_{key}"] for key in ("data", "indices", "indptr", "shape")))
+
+
+def _adjacency_lists(lists: Any, num_nodes: int) -> Ints:
+    sizes = [len(neighbours) for neighbours in lists.values()]
+    row = np.repeat(np.fromiter(lists, np.int64, len(lists)), sizes)
+    flat = itertools.chain.from_iterable(lists.values())
+    return symmetric_edges(row, np.fromiter(flat, np.int64, sum(sizes)), num_nodes)
+
+
+class _Dtype:
+    """Stands for ``numpy.dtype``, which warns about the arguments that old pickles give it."""
+
+    def __init__(self, code: str, *_: Any) -> None:
+        self.code, self.order = code, "="
+
+    def __setstate__(self, state: Any) -> None:
+        self.order = "=" if state[1] == "|" else state[1]
+
+    def real(self) -> np.dtype[Any]:
+        dtype = np.dtype(self.order + self.code)
+        if dtype.kind not in "biuf":
+            raise ValueError(f"an array of {dtype} instead of numbers")
+        return dtype
+
+
+class _Array:
+    """Stands for ``numpy.ndarray`` and for the function that makes an empty one."""
+
+    def __init__(self, *_: Any) -> None:
+        self.state: Any = None
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def real(self) -> Any:
+        _, shape, dtype, fortran, data = self.state
+        raw = data.encode("latin1") if isinstance(data, str) else data
+        return np.frombuffer(raw, dtype.real()).reshape(shape, order="F" if fortran else "C")
+
+
+class _Csr:
+    """Stands for ``scipy.sparse.csr_matrix``."""
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+    def real(self) -> sp.csr_array:
+        data, indices, indptr = (self.state[key].real() for key in ("data", "indices", "indptr"))
+        return _csr(data, indices, indptr, self.state["_shape"])
+
+
+_ADMITTED: dict[tuple[str, str], Any] = {
+    ("__builtin__", "list"): list,
+    ("builtins", "list"): list,
+    ("collections", "defaultdict"): collections.defaultdict,
+    ("numpy", "dtype"): _Dtype,
+    ("numpy", "ndarray"): _Array,
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("scipy.sparse.csr", "csr_matrix"): _Csr,
+    ("scipy.sparse._csr", "csr_matrix"): _Csr,
+}
+
+
+class _RestrictedUnpickler(pickle.Unpickler):
+    """An unpickler that imports nothing: it knows the names above and refuses all others."""
+
+    def find_class(self, module_name: str, global_name: str, /) -> Any:
+        try:
+            return _ADMITTED[module_name, global_name]
+        except KeyError:
+            raise GraphError(
+                f"refused: it asks for {module_name}.{global_name}, which no Planetoid file needs"
+            ) from None
+
+
+def _unpickled(path: Path) -> Any:
+    with _speaking(path), path.open("rb") as handle:
+        try:
+            return _RestrictedUnpickler(handle, encoding="latin1").load()
+        except GraphError as error:
+            raise GraphError(f"{path}: {error}") from None
+
+
+def _array(value: Any) -> Any:
+    if not isinstance(value, _Array):
+        raise ValueError("labels are not an array")
+    return value.real()
+
+
+def _matrix(value: Any) -> sp.csr_array:
+    if not isinstance(value, _Csr):
+        raise ValueError("features are not a CSR matrix")
+    return value.real().astype(np.float32)

@@ -1,0 +1,228 @@
+"""Checks of client graphs, each with an error that names the client, the problem and the place.
+
+Everything is vectorised; the dearest check, that edges come in both directions, sorts them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from autofgl.errors import GraphError
+from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
+
+_MASKS = ("train_mask", "val_mask", "test_mask")
+_BOUNDARY = ("local", "owner", "remote", "degree")
+
+
+def validate_graph(graph: ClientGraph) -> None:
+    """Check one client graph for itself. A graph without nodes is valid.
+
+    Raises:
+        GraphError: Names the first problem found.
+    """
+    _check_arrays(graph)
+    _check_features(graph)
+    _check_labels(graph)
+    _check_masks(graph)
+    _check_node_ids(graph)
+    _check_edges(graph)
+    _check_boundary(graph)
+
+
+def validate_clients(clients: Sequence[ClientGraph]) -> None:
+    """Check each client graph, and whether they make one federation.
+
+    A single client without training nodes is fine; all of them without is not.
+
+    Raises:
+        GraphError: Names the first problem found.
+    """
+    if not clients:
+        raise GraphError("there are no clients: give at least one graph")
+    name, count = Counter(client.name for client in clients).most_common(1)[0]
+    if count > 1:
+        raise GraphError(f"{count} clients are called '{name}': give each its own name")
+    for client in clients:
+        validate_graph(client)
+    _check_common(clients)
+    sizes = {client.name: client.num_nodes for client in clients}
+    for client in clients:
+        _check_owners(client, sizes)
+    if not any(client.train_mask.any() for client in clients):
+        raise GraphError(
+            "no client has a training node: set 'train_mask' somewhere, or leave all masks out "
+            "to have a split drawn"
+        )
+
+
+def _fail(graph: ClientGraph, problem: str, bad: Any, unit: str, advice: str) -> None:
+    """Raise if anything is bad, with the first place and the count."""
+    if bad.any():
+        raise GraphError(
+            f"{graph.name}: {problem} (first at {unit} {int(np.argmax(bad))}, "
+            f"{int(np.count_nonzero(bad))} in all): {advice}"
+        )
+
+
+def _check_arrays(graph: ClientGraph) -> None:
+    """Shapes and types, so that every later check may rely on them."""
+    x: Any = graph.x
+    if x.ndim != 2:
+        raise GraphError(f"{graph.name}: 'x' has shape {x.shape}, it must be nodes × features")
+    if sp.issparse(x) and x.format != "csr":
+        raise GraphError(f"{graph.name}: sparse 'x' is {x.format}, it must be CSR")
+    n = graph.num_nodes
+    _check_array(graph, "x", x, "float32", x.shape)
+    _check_array(graph, "edge_index", graph.edge_index, "int64", (2, graph.edge_index.size // 2))
+    for key in ("y", "node_id"):
+        _check_array(graph, key, getattr(graph, key), "int64", (n,))
+    for key in _MASKS:
+        _check_array(graph, key, getattr(graph, key), "bool", (n,))
+    rows = graph.boundary.local.shape[:1]
+    for key in _BOUNDARY:
+        _check_array(graph, f"boundary_{key}", getattr(graph.boundary, key), "int64", rows)
+
+
+def _check_array(
+    graph: ClientGraph, key: str, value: Any, dtype: str, shape: tuple[int, ...]
+) -> None:
+    if value.shape != shape:
+        raise GraphError(
+            f"{graph.name}: '{key}' has shape {value.shape}, it must be {shape} "
+            f"for {graph.num_nodes} nodes"
+        )
+    if value.dtype != np.dtype(dtype):
+        raise GraphError(
+            f"{graph.name}: '{key}' is {value.dtype}, it must be {dtype}: "
+            f"convert it with .astype('{dtype}')"
+        )
+
+
+def _check_features(graph: ClientGraph) -> None:
+    if graph.num_features == 0:
+        raise GraphError(
+            f"{graph.name}: the nodes have no features: give 'x' at least one column, "
+            "for example the degree or ones"
+        )
+    x: Any = graph.x
+    if sp.issparse(x):
+        try:
+            x.check_format(full_check=True)
+        except ValueError as error:
+            raise GraphError(f"{graph.name}: the CSR parts of 'x' do not fit: {error}") from error
+        places: Any = np.flatnonzero(~np.isfinite(x.data))
+        rows = np.searchsorted(x.indptr, places, side="right") - 1
+        bad: Any = np.bincount(rows, minlength=graph.num_nodes) > 0
+    else:
+        bad = ~np.isfinite(x).all(axis=1)
+    _fail(graph, "features are not finite", bad, "node", "replace NaN and infinity in 'x'")
+
+
+def _check_labels(graph: ClientGraph) -> None:
+    if graph.classes < 1:
+        raise GraphError(
+            f"{graph.name}: the number of classes is {graph.classes}: "
+            "give at least one label in 'y', or 'classes'"
+        )
+    bad = (graph.y < -1) | (graph.y >= graph.classes)
+    advice = f"use 0..{graph.classes - 1}, or -1 where unknown"
+    _fail(graph, "labels are out of range", bad, "node", advice)
+
+
+def _check_masks(graph: ClientGraph) -> None:
+    masks = np.stack([getattr(graph, key) for key in _MASKS])
+    advice = "put each node into one of train_mask, val_mask and test_mask at most"
+    _fail(graph, "masks overlap", masks.sum(axis=0) > 1, "node", advice)
+    for key, mask in zip(_MASKS, masks, strict=True):
+        bad = mask & (graph.y < 0)
+        _fail(graph, f"nodes in {key} have no label", bad, "node", "unset the mask where y is -1")
+
+
+def _check_node_ids(graph: ClientGraph) -> None:
+    order = np.argsort(graph.node_id, kind="stable")
+    ids = graph.node_id[order]
+    repeated = np.zeros(graph.num_nodes, np.bool_)
+    repeated[order[1:]] = ids[1:] == ids[:-1]
+    _fail(graph, "node ids repeat", repeated, "node", "make 'node_id' unique within the client")
+
+
+def _check_edges(graph: ClientGraph) -> None:
+    edges, n = graph.edge_index, graph.num_nodes
+    if edges.size == 0:
+        return
+    if edges.min() < 0 or edges.max() >= n:
+        bad = ((edges < 0) | (edges >= n)).any(axis=0)
+        _fail(graph, "edges are out of range", bad, "edge", f"use node indices 0..{n - 1}")
+    forth = edges[0] * n + edges[1]
+    back = edges[1] * n + edges[0]
+    if not np.array_equal(np.sort(forth), np.sort(back)):
+        _fail(
+            graph,
+            "edges lack their reverse",
+            _without_reverse(forth, back),
+            "edge",
+            "list each edge once in both directions, as in "
+            "np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)",
+        )
+
+
+def _without_reverse(forth: Ints, back: Ints) -> Bools:
+    """Edges whose direction is listed more often than the other one."""
+    keys, index, count = np.unique(forth, return_inverse=True, return_counts=True)
+    other, other_count = np.unique(back, return_counts=True)
+    place = np.searchsorted(other, keys)
+    place[place == len(other)] = 0
+    reverse = np.where(other[place] == keys, other_count[place], 0)
+    return np.asarray((count > reverse)[index])
+
+
+def _check_boundary(graph: ClientGraph) -> None:
+    boundary = graph.boundary
+    bad = (boundary.local < 0) | (boundary.local >= graph.num_nodes)
+    advice = f"use own node indices 0..{graph.num_nodes - 1}"
+    _fail(graph, "boundary_local is out of range", bad, "row", advice)
+    bad = (boundary.owner < 0) | (boundary.owner >= len(boundary.owners))
+    advice = f"use 0..{len(boundary.owners) - 1}, or names in a file"
+    _fail(graph, "boundary_owner is out of range", bad, "row", advice)
+    advice = "use the node's index at its owner"
+    _fail(graph, "boundary_remote is negative", boundary.remote < 0, "row", advice)
+    advice = "count all neighbours of the remote node, this edge among them"
+    _fail(graph, "boundary_degree is below 1", boundary.degree < 1, "row", advice)
+    own = np.array([name == graph.name for name in boundary.owners], np.bool_)[boundary.owner]
+    advice = "put edges between own nodes into 'edge_index'"
+    _fail(graph, "the boundary names the client itself as owner", own, "row", advice)
+
+
+def _check_common(clients: Sequence[ClientGraph]) -> None:
+    """Same features and same classes everywhere."""
+    first = clients[0]
+    for client in clients[1:]:
+        if client.num_features != first.num_features:
+            raise GraphError(
+                f"{client.name}: nodes have {client.num_features} features, those of {first.name} "
+                f"have {first.num_features}: all clients need the same columns in 'x'"
+            )
+        if client.classes != first.classes:
+            raise GraphError(
+                f"{client.name}: there are {client.classes} classes, at {first.name} "
+                f"{first.classes}: give all clients the same 'classes'"
+            )
+
+
+def _check_owners(client: ClientGraph, sizes: dict[str, int]) -> None:
+    """Boundary owners exist, and hold the nodes that the boundary points to."""
+    boundary = client.boundary
+    limits = np.array([sizes.get(name, -1) for name in boundary.owners], np.int64)[boundary.owner]
+    unknown = limits < 0
+    if unknown.any():
+        name = boundary.owners[boundary.owner[np.argmax(unknown)]]
+        advice = f"the clients are {', '.join(sizes)}"
+        _fail(client, f"the boundary's owner '{name}' is no client", unknown, "row", advice)
+    beyond = boundary.remote >= limits
+    if beyond.any():
+        name = boundary.owners[boundary.owner[np.argmax(beyond)]]
+        advice = f"'{name}' has {sizes[name]} nodes; use the node's index there"
+        _fail(client, "boundary_remote is out of range", beyond, "row", advice)

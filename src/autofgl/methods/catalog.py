@@ -1,0 +1,24 @@
+"""Names of the methods on the command line."""
+
+from autofgl.errors import unknown_name
+from autofgl.methods.centralized import Centralized
+from autofgl.methods.fedavg import FedAvg
+from autofgl.methods.method import Method
+from autofgl.methods.separate import Separate
+
+METHODS: dict[str, type[Method]] = {
+    "centralized": Centralized,
+    "separate": Separate,
+    "fedavg": FedAvg,
+}
+
+
+def find_method(name: str) -> type[Method]:
+    """The method of that name.
+
+    Raises:
+        UserError: There is none; the message names the nearest ones.
+    """
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[name]

@@ -1,0 +1,153 @@
+"""A network on one client's graph: local epochs, gradients, evaluation, state."""
+
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.method import Weights
+from autofgl.methods.metrics import SPLITS, Sums
+from autofgl.methods.settings import TrainSettings, model_spec
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.models import build
+from autofgl.nn.structure import Structure
+from autofgl.seeding import torch_generator
+
+
+class LocalModel:
+    """The network, its optimiser and everything precomputed about the graph.
+
+    Chance enters in two places, both by name: the initial weights are the same for every client of
+    a run, and dropout depends on client and round only, so that a resumed run draws what an
+    undisturbed one would have drawn.
+    """
+
+    def __init__(self, graph: ClientGraph, settings: TrainSettings, seed: int) -> None:
+        self.name = graph.name
+        self.settings = settings
+        self._seed = seed
+        self._features = InputFeatures.from_client(graph.x)
+        if settings.normalize_features:
+            self._features = self._features.row_normalised()
+        self._structure = Structure.from_client(graph)
+        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+        self._nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
+        labels = torch.from_numpy(graph.y)
+        self._labels = [labels[nodes] for nodes in self._nodes]
+        self.spec = model_spec(graph, settings)
+        self.model = build(self.spec, torch_generator(seed, "weights"))
+        self._optimiser = torch.optim.Adam(
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        )
+
+    @property
+    def train_nodes(self) -> int:
+        """Number of labelled training nodes."""
+        return len(self._nodes[0])
+
+    def dropout_generator(self, at: int) -> torch.Generator:
+        """The source of this client's dropout in a round."""
+        return torch_generator(self._seed, "dropout", self.name, at)
+
+    def train(self, epochs: int, at: int) -> None:
+        """Local full-batch epochs. A client without training nodes leaves its weights alone."""
+        generator = self.dropout_generator(at)
+        for _ in range(epochs if self.train_nodes else 0):
+            self._backward(generator)
+            self._optimiser.step()
+
+    def gradient(self, at: int) -> Weights:
+        """Gradient of the mean training loss at the present weights; zero without such nodes."""
+        if self.train_nodes:
+            self._backward(self.dropout_generator(at))
+        else:
+            self._optimiser.zero_grad(set_to_none=False)
+        return {name: _gradient_of(parameter) for name, parameter in self.model.named_parameters()}
+
+    def apply(self, gradient: Weights) -> None:
+        """One optimiser step along a given gradient."""
+        for name, parameter in self.model.named_parameters():
+            parameter.grad = torch.from_numpy(gradient[name].astype(np.float32))
+        self._optimiser.step()
+
+    def evaluate(self) -> Sums:
+        """Loss sum, correct predictions and count on each mask, ``[9]``."""
+        logits = self.logits()
+        sums = np.zeros((len(SPLITS), 3))
+        for row, nodes, labels in zip(sums, self._nodes, self._labels, strict=True):
+            if len(nodes):
+                chosen = logits[nodes]
+                row[0] = float(F.cross_entropy(chosen, labels, reduction="sum"))
+                row[1] = int((chosen.argmax(1) == labels).sum())
+                row[2] = len(nodes)
+        return sums.reshape(-1)
+
+    @torch.no_grad()
+    def logits(self) -> Tensor:
+        """Outputs for all own nodes, without dropout, ``[n, classes]``."""
+        self.model.eval()
+        output: Tensor = self.model(self._features, self._structure)
+        return output
+
+    def inference_seconds(self, repeats: int = 5) -> float:
+        """Median time of one pass over all own nodes."""
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            self.logits()
+            times.append(time.perf_counter() - start)
+        return statistics.median(times)
+
+    def weights(self) -> Weights:
+        """A copy of the network's weights."""
+        return {name: _copy(value) for name, value in self.model.state_dict().items()}
+
+    def load_weights(self, weights: Weights) -> None:
+        """Overwrite the network's weights."""
+        with torch.no_grad():
+            for name, parameter in self.model.state_dict().items():
+                parameter.copy_(torch.from_numpy(weights[name].astype(np.float32)))
+
+    def state(self) -> Payload:
+        """Weights and the optimiser's moments."""
+        moments = {
+            str(index): {key: _copy(value) for key, value in entry.items()}
+            for index, entry in self._optimiser.state_dict()["state"].items()
+        }
+        return {"weights": self.weights(), "moments": moments}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.load_weights(state["weights"])
+        moments = {
+            int(index): {key: torch.from_numpy(value.copy()) for key, value in entry.items()}
+            for index, entry in state["moments"].items()
+        }
+        full = self._optimiser.state_dict()
+        self._optimiser.load_state_dict({**full, "state": moments})
+
+    def _backward(self, generator: torch.Generator) -> None:
+        self.model.train()
+        self._optimiser.zero_grad()
+        logits = self.model(self._features, self._structure, generator)
+        loss = F.cross_entropy(logits[self._nodes[0]], self._labels[0])
+        if not torch.isfinite(loss):
+            raise AutoFGLError(f"the training loss of {self.name} is {loss.item()}: lower 'lr'")
+        loss.backward()  # type: ignore[no-untyped-call]
+
+
+def _gradient_of(parameter: Tensor) -> Any:
+    if parameter.grad is None:
+        return np.zeros(parameter.shape, np.float32)
+    return _copy(parameter.grad)
+
+
+def _copy(tensor: Tensor) -> Any:
+    return tensor.detach().numpy().copy()

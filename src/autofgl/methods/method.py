@@ -1,0 +1,112 @@
+"""What the run loop asks of a method."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from autofgl.federation.engines.inprocess import PartyFactory
+from autofgl.federation.federation import Federation
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.settings import TrainSettings, model_spec
+
+Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
+
+#: One line of the history; ``round`` is always there.
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished method leaves behind.
+
+    Attributes:
+        test_accuracy, val_accuracy: Federated accuracies in [0, 1] of the chosen weights.
+        per_client: Name, sizes and accuracies of each client, as far as the method reveals them.
+        spec: JSON form of the network.
+        models: Weights by name; one entry ``model`` unless every client has its own.
+        parameters: Number of parameters of one network.
+        inference_s: Seconds that the slowest client needs to classify its nodes.
+        architecture: The network in words.
+        extra: More for ``result.json``.
+    """
+
+    test_accuracy: float
+    val_accuracy: float
+    per_client: list[dict[str, Any]]
+    spec: dict[str, Any]
+    models: dict[str, Weights]
+    parameters: int
+    inference_s: float
+    architecture: str
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class Method(ABC):
+    """A federated method: setup, then rounds until done, then an outcome.
+
+    All that a resumed run needs is in :meth:`state` and in the parties' own states.
+    """
+
+    summary: ClassVar[str]
+    Settings: ClassVar[type[TrainSettings]]
+
+    def __init__(self, federation: Federation, settings: Any, seed: int) -> None:
+        self.federation = federation
+        self.settings = settings
+        self.seed = seed
+        self.round = 0
+
+    @classmethod
+    def arrange(cls, clients: Sequence[ClientGraph]) -> list[ClientGraph]:
+        """The graphs as this method uses them; most methods leave them alone."""
+        return list(clients)
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any) -> None:
+        """Refuse settings that cannot work on these graphs, before anything is begun.
+
+        Raises:
+            UserError: They cannot; the message says why.
+        """
+        model_spec(clients[0], settings)
+
+    @classmethod
+    @abstractmethod
+    def party(cls, graph: ClientGraph, settings: Any, seed: int) -> PartyFactory:
+        """Builds the client side on one client's graph."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are planned, for the progress bar."""
+        rounds: int = self.settings.rounds
+        return rounds
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.round >= self.rounds
+
+    @abstractmethod
+    def setup(self) -> None:
+        """Prepare the first round. A resumed run skips it."""
+
+    @abstractmethod
+    def step(self) -> Row:
+        """One round."""
+
+    @abstractmethod
+    def finish(self) -> Outcome:
+        """Settle on the final weights and report."""
+
+    @abstractmethod
+    def state(self) -> Payload:
+        """Server-side state for a checkpoint."""
+
+    @abstractmethod
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""

@@ -1,0 +1,23 @@
+"""Graph convolutions, an operator per file, with the definitions and parameter names of PyG."""
+
+from autofgl.nn.conv.agnn import AGNNConv
+from autofgl.nn.conv.appnp import APPNPConv
+from autofgl.nn.conv.arma import ARMAConv
+from autofgl.nn.conv.gat import GATConv
+from autofgl.nn.conv.gated_graph import GatedGraphConv
+from autofgl.nn.conv.gcn import GCNConv
+from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.sage import SAGEConv
+from autofgl.nn.conv.sgc import SGConv
+
+__all__ = [
+    "AGNNConv",
+    "APPNPConv",
+    "ARMAConv",
+    "GATConv",
+    "GCNConv",
+    "GINConv",
+    "GatedGraphConv",
+    "SAGEConv",
+    "SGConv",
+]

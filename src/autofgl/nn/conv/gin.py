@@ -1,0 +1,74 @@
+"""Graph isomorphism convolution."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from autofgl.nn import init
+from autofgl.nn.conv.base import Convolution
+from autofgl.nn.features import NodeInput
+from autofgl.nn.linear import Linear
+from autofgl.nn.structure import Structure
+
+
+class GINConv(Convolution):
+    r"""The operator of `"How Powerful are Graph Neural Networks?"
+    <https://arxiv.org/abs/1810.00826>`_ with a perceptron of two layers.
+
+    .. math::
+        \mathbf{X}^{\prime} = \mathrm{MLP} \left( (\mathbf{A} + (1 + \epsilon) \mathbf{I})
+        \mathbf{X} \right)
+
+    There is no batch normalisation: its running statistics would not federate.
+
+    Args:
+        in_channels: Width of the input.
+        out_channels: Width of the output.
+        hidden_channels: Width of the hidden layer; that of the output if None.
+        eps: First value of :math:`\epsilon`.
+        train_eps: Whether :math:`\epsilon` is trained.
+
+    Shapes:
+        - **input:** ``[n, in_channels]``, a tensor or input features
+        - **output:** ``[n, out_channels]``
+    """
+
+    eps: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        hidden_channels: int | None = None,
+        eps: float = 0.0,
+        train_eps: bool = False,
+    ) -> None:
+        super().__init__()
+        hidden = out_channels if hidden_channels is None else hidden_channels
+        self.initial_eps = eps
+        self.nn = nn.Sequential(
+            Linear(in_channels, hidden), nn.ReLU(), Linear(hidden, out_channels)
+        )
+        if train_eps:
+            self.eps = nn.Parameter(torch.full((1,), eps))
+        else:
+            self.register_buffer("eps", torch.full((1,), eps))
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Torch's default for linear layers, and the first ε."""
+        init.reset(self.nn, generator)
+        nn.init.constant_(self.eps, self.initial_eps)
+
+    def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
+        """The equation above."""
+        first = cast(Linear, self.nn[0])
+        if isinstance(x, Tensor) and first.in_channels < first.out_channels:
+            hidden = first.shifted(first.product(self._with_neighbours(x, structure)))
+        else:
+            hidden = first.shifted(self._with_neighbours(first.product(x), structure))
+        out: Tensor = self.nn[1:](hidden)
+        return out
+
+    def _with_neighbours(self, x: Tensor, structure: Structure) -> Tensor:
+        return structure.sum @ x + (1 + self.eps) * x

@@ -1,0 +1,46 @@
+"""Simplified graph convolution."""
+
+from torch import Tensor
+
+from autofgl.nn.conv.base import Convolution
+from autofgl.nn.features import NodeInput
+from autofgl.nn.linear import Linear
+from autofgl.nn.sparse import SparseOperator
+from autofgl.nn.structure import Structure
+
+
+class SGConv(Convolution):
+    r"""The operator of `"Simplifying Graph Convolutional Networks"
+    <https://arxiv.org/abs/1902.07153>`_.
+
+    .. math::
+        \mathbf{X}^{\prime} = \left(\tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I})
+        \tilde{\mathbf{D}}^{-1/2} \right)^K \mathbf{X} \mathbf{\Theta} + \mathbf{b}
+
+    Args:
+        in_channels: Width of the input.
+        out_channels: Width of the output.
+        K: Number of hops.
+        bias: Whether to add :math:`\mathbf{b}`.
+
+    Shapes:
+        - **input:** ``[n, in_channels]``, a tensor or input features
+        - **output:** ``[n, out_channels]``
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, K: int = 1, bias: bool = True) -> None:
+        super().__init__()
+        self.K = K
+        self.lin = Linear(in_channels, out_channels, bias=bias)
+
+    def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
+        """The equation above."""
+        if isinstance(x, Tensor) and self.lin.in_channels < self.lin.out_channels:
+            out: Tensor = self.lin(self._hops(structure.gcn, x))
+            return out
+        return self.lin.shifted(self._hops(structure.gcn, self.lin.product(x)))
+
+    def _hops(self, operator: SparseOperator, x: Tensor) -> Tensor:
+        for _ in range(self.K):
+            x = operator @ x
+        return x

@@ -1,0 +1,109 @@
+"""Node features as a network's input: dense, or sparse where most entries are zero."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from autofgl.nn.dropout import dropout, dropout_mask
+from autofgl.nn.sparse import SparseOperator, SparsePattern, constants
+
+if TYPE_CHECKING:
+    from autofgl.graphs.client_graph import Features
+
+
+class InputFeatures:
+    """Constant features ``[n, F]``, of which a network needs little more than ``features @ W``.
+
+    Sparse features cost a product and a dropout in proportion to their non-zero entries, and the
+    gradient of ``W`` runs over a transpose that is laid out once.
+
+    Args:
+        matrix: A dense tensor, or a sparse operator of the same shape.
+    """
+
+    def __init__(self, matrix: Tensor | SparseOperator) -> None:
+        self.matrix = matrix
+
+    @classmethod
+    def from_client(cls, x: Features, dtype: torch.dtype = torch.float32) -> InputFeatures:
+        """The features of a client graph: a NumPy array, or a SciPy CSR array.
+
+        The values are copied, so that a read-only array may be handed in.
+        """
+        with constants():
+            if not sp.issparse(x):
+                return cls(torch.tensor(np.asarray(x), dtype=dtype))
+            csr = sp.csr_array(x)
+            crow, col = (
+                torch.tensor(index, dtype=torch.int64) for index in (csr.indptr, csr.indices)
+            )
+            pattern = SparsePattern.from_csr(crow, col, (int(x.shape[0]), int(x.shape[1])))
+            return cls(SparseOperator(pattern, torch.tensor(csr.data, dtype=dtype)))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n, F)``."""
+        return (int(self.matrix.shape[0]), int(self.matrix.shape[1]))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the entries."""
+        return self._stored.dtype
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether only the non-zero entries are stored."""
+        return isinstance(self.matrix, SparseOperator)
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
+        return self.matrix @ weight
+
+    def dropped(self, p: float, generator: torch.Generator | None = None) -> InputFeatures:
+        """The features after dropout with probability ``p`` on the stored entries."""
+        if isinstance(self.matrix, Tensor):
+            return InputFeatures(dropout(self.matrix, p, True, generator))
+        with constants():
+            values = self.matrix.values
+            mask = dropout_mask(
+                values.shape, p, generator, dtype=values.dtype, device=values.device
+            )
+            return InputFeatures(SparseOperator(self.matrix.pattern, values * mask))
+
+    def row_normalised(self) -> InputFeatures:
+        """The features with each row divided by the sum of its magnitudes; zero rows stay zero."""
+        with constants():
+            if isinstance(self.matrix, Tensor):
+                total = self.matrix.abs().sum(1, keepdim=True)
+                return InputFeatures(self.matrix / _one_for_zero(total))
+            pattern, values = self.matrix.pattern, self.matrix.values
+            ones = values.new_ones(pattern.shape[1], 1)
+            total = (SparseOperator(pattern, values.abs()) @ ones).squeeze(1)
+            scaled = values / _one_for_zero(total).index_select(0, pattern.row)
+            return InputFeatures(SparseOperator(pattern, scaled))
+
+    def to_dense(self) -> Tensor:
+        """The features as a dense tensor ``[n, F]``."""
+        return self.matrix if isinstance(self.matrix, Tensor) else self.matrix.to_dense()
+
+    @property
+    def _stored(self) -> Tensor:
+        return self.matrix if isinstance(self.matrix, Tensor) else self.matrix.values
+
+
+#: What a layer that begins with a linear map accepts.
+NodeInput: TypeAlias = Tensor | InputFeatures
+
+
+def as_tensor(x: NodeInput) -> Tensor:
+    """The input as a dense tensor ``[n, F]``."""
+    return x if isinstance(x, Tensor) else x.to_dense()
+
+
+def _one_for_zero(total: Tensor) -> Tensor:
+    return torch.where(total == 0, 1.0, total)

@@ -1,0 +1,120 @@
+"""The operators of a graph, each laid out once and kept."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from autofgl.errors import GraphError
+from autofgl.nn.attention import AttentionPattern
+from autofgl.nn.sparse import SparseOperator, SparsePattern, constants, unwrapped
+
+if TYPE_CHECKING:
+    from autofgl.graphs.client_graph import ClientGraph
+
+
+class Structure:
+    r"""Who is whose neighbour, as the sparse operators that convolutions multiply by.
+
+    The messages flow as in PyG: an edge ``(s, t)`` adds to node ``t`` what node ``s`` sends, so
+    that rows are targets and columns are sources. :math:`\mathbf{A}` is the adjacency matrix,
+    :math:`\mathbf{D}` holds the numbers of incoming edges. Repeated edges count repeatedly.
+
+    Args:
+        edge_index: Sources and targets, ``[2, E]``.
+        num_nodes: Number of nodes.
+        dtype: Type of the operators' values; that of the features they will meet.
+    """
+
+    def __init__(
+        self, edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.edge_index = unwrapped(edge_index)
+        self.num_nodes = num_nodes
+        self.dtype = dtype
+        _check(self.edge_index, num_nodes)
+
+    @classmethod
+    def of(cls, edges: Structure | Tensor, num_nodes: int, dtype: torch.dtype) -> Structure:
+        """A structure as it is, or one made of an edge index."""
+        return edges if isinstance(edges, Structure) else cls(edges, num_nodes, dtype)
+
+    @classmethod
+    def from_client(cls, graph: ClientGraph) -> Structure:
+        """The internal edges of a client graph."""
+        with constants():
+            return cls(torch.tensor(graph.edge_index, dtype=torch.int64), graph.num_nodes)
+
+    @cached_property
+    def gcn(self) -> SparseOperator:
+        r""":math:`\tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2}`.
+
+        A node with self loops keeps a single one, as with PyG's ``add_remaining_self_loops``.
+        """
+        return self._normalised(self._looped)
+
+    @cached_property
+    def symmetric(self) -> SparseOperator:
+        r""":math:`\mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}`, without added self loops."""
+        return self._normalised(self._edges)
+
+    @cached_property
+    def sum(self) -> SparseOperator:
+        r""":math:`\mathbf{A}`: the sum over the neighbours."""
+        with constants():
+            ones = torch.ones(self._edges.nnz, dtype=self.dtype, device=self._edges.col.device)
+            return SparseOperator(self._edges, ones)
+
+    @cached_property
+    def mean(self) -> SparseOperator:
+        r""":math:`\mathbf{D}^{-1} \mathbf{A}`: the mean over the neighbours, zero without any."""
+        with constants():
+            degree = self._degree(self._edges)
+            return SparseOperator(self._edges, 1 / degree.index_select(0, self._edges.row))
+
+    @cached_property
+    def attention(self) -> AttentionPattern:
+        r"""The edges of :math:`\mathbf{A} + \mathbf{I}`; each node has exactly one self loop."""
+        return AttentionPattern(self._looped, self.dtype)
+
+    @cached_property
+    def _edges(self) -> SparsePattern:
+        source, target = self.edge_index
+        return SparsePattern.from_coo(target, source, (self.num_nodes, self.num_nodes))[0]
+
+    @cached_property
+    def _looped(self) -> SparsePattern:
+        with constants():
+            source, target = self.edge_index[:, self.edge_index[0] != self.edge_index[1]]
+            nodes = torch.arange(self.num_nodes, device=source.device)
+            row, col = torch.cat([target, nodes]), torch.cat([source, nodes])
+            return SparsePattern.from_coo(row, col, (self.num_nodes, self.num_nodes))[0]
+
+    def _degree(self, pattern: SparsePattern) -> Tensor:
+        return pattern.crow.diff().to(self.dtype)
+
+    def _normalised(self, pattern: SparsePattern) -> SparseOperator:
+        with constants():
+            scale = self._degree(pattern).pow(-0.5)
+            # A source without incoming edges has an infinite scale, which PyG sets to zero.
+            scale = scale.masked_fill(scale.isinf(), 0.0)
+            values = scale.index_select(0, pattern.row) * scale.index_select(0, pattern.col)
+            return SparseOperator(pattern, values)
+
+
+def _check(edge_index: Tensor, num_nodes: int) -> None:
+    """Refuse indices that a CSR product would read beyond its memory."""
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():
+        shape = list(edge_index.shape)
+        raise GraphError(
+            f"edge_index must be integers of shape [2, E], not {edge_index.dtype} {shape}"
+        )
+    if edge_index.numel() == 0:
+        return
+    low, high = (int(bound) for bound in edge_index.aminmax())
+    if low < 0 or high >= num_nodes:
+        wrong = low if low < 0 else high
+        raise GraphError(f"edge_index refers to node {wrong}, but the graph has {num_nodes} nodes")

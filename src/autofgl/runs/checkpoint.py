@@ -1,0 +1,56 @@
+"""Checkpoints of a run: the parties' states first, then the server's, which makes it valid."""
+
+from pathlib import Path
+
+from autofgl.errors import UserError
+from autofgl.federation.checkpoints import read_payload, write_payload
+from autofgl.federation.federation import Federation
+from autofgl.federation.payload import Payload
+
+_SERVER = "server.afp"
+
+
+def save(folder: Path, at: int, state: Payload, federation: Federation) -> None:
+    """Keep the state of a round and delete older ones.
+
+    A crash at any moment leaves the previous checkpoint valid: the new one counts only once its
+    server file is there, and only then are older ones deleted.
+    """
+    tag = _tag(at)
+    older = [other for other in _tags(folder) if other != tag]
+    federation.checkpoint(tag)
+    whole = {**state, "parties": list(federation.parties), "traffic": federation.meter.state()}
+    write_payload(folder / tag / _SERVER, whole)
+    for other in older:
+        federation.forget(other)
+
+
+def load_latest(folder: Path, federation: Federation) -> Payload:
+    """Bring all parties back to the newest valid checkpoint and return the server's state.
+
+    Raises:
+        UserError: There is no checkpoint.
+    """
+    valid = [tag for tag in _tags(folder) if (folder / tag / _SERVER).exists()]
+    if not valid:
+        raise UserError(f"{folder} holds no checkpoint")
+    tag = max(valid)
+    state = read_payload(folder / tag / _SERVER)
+    for party in set(federation.parties) - set(state["parties"]):
+        federation.drop(party)
+    federation.restore(tag)
+    federation.meter.load_state(state["traffic"])
+    return state
+
+
+def exists(folder: Path) -> bool:
+    """Whether there is a valid checkpoint."""
+    return any((folder / tag / _SERVER).exists() for tag in _tags(folder))
+
+
+def _tags(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("round-*") if path.is_dir())
+
+
+def _tag(at: int) -> str:
+    return f"round-{at:08d}"

@@ -1,0 +1,113 @@
+"""The one loop that runs every method."""
+
+import time
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from autofgl.errors import AutoFGLError
+from autofgl.methods.method import Method, Outcome, Row
+from autofgl.runs import checkpoint
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.history import History
+from autofgl.runs.interrupt import StopRequest
+from autofgl.runs.progress import RunProgress
+from autofgl.runs.tensorboard import open_event_log
+
+
+class Interrupted(AutoFGLError):
+    """The user stopped the run; it is saved."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What the loop leaves for ``result.json``.
+
+    Attributes:
+        outcome: The method's own report.
+        wall_s: Seconds over all sittings.
+        stopped_by: ``rounds``, ``patience`` or ``budget``.
+    """
+
+    outcome: Outcome
+    wall_s: float
+    stopped_by: str
+
+
+def run_rounds(
+    method: Method,
+    folder: RunFolder,
+    *,
+    budget_s: float | None,
+    console: Console | None,
+    title: str,
+) -> Finished:
+    """Set the method up or resume it, make rounds until it is done, and let it finish.
+
+    Raises:
+        Interrupted: Ctrl-C or SIGTERM; everything is saved.
+    """
+    before = _begin(method, folder)
+    start = time.perf_counter()
+
+    def elapsed() -> float:
+        return before + time.perf_counter() - start
+
+    def save() -> None:
+        state = {"method": method.state(), "round": method.round, "wall_s": elapsed()}
+        checkpoint.save(folder.checkpoints, method.round, state, method.federation)
+
+    history = History(folder.history, keep_until=method.round)
+    events = open_event_log(folder.path)
+    every = method.settings.checkpoint_every
+    try:
+        with StopRequest() as stop, RunProgress(title, method.rounds, console) as progress:
+            while not method.done and not _spent(elapsed(), budget_s):
+                row = _complete(method.step(), method, elapsed())
+                history.append(row)
+                if events is not None:
+                    events.append(row)
+                progress.show(row)
+                if stop.wanted or method.round % every == 0:
+                    save()
+                if stop.wanted:
+                    raise Interrupted(
+                        f"stopped after round {method.round}; "
+                        f"go on with: autofgl run --resume {folder.path}"
+                    )
+            stopped_by = _reason(method, elapsed(), budget_s)
+            return Finished(method.finish(), elapsed(), stopped_by)
+    finally:
+        history.close()
+        if events is not None:
+            events.close()
+
+
+def _begin(method: Method, folder: RunFolder) -> float:
+    """Resume from the newest checkpoint or set up afresh; seconds spent in earlier sittings."""
+    if not checkpoint.exists(folder.checkpoints):
+        method.setup()
+        return 0.0
+    state = checkpoint.load_latest(folder.checkpoints, method.federation)
+    method.load_state(state["method"])
+    return float(state["wall_s"])
+
+
+def _complete(row: Row, method: Method, wall_s: float) -> Row:
+    """The contract's columns first, then the method's own."""
+    meter = method.federation.meter
+    row_start = {"round": row["round"], "wall_s": round(wall_s, 6)}
+    traffic = {"bytes_up": meter.total("up"), "bytes_down": meter.total("down")}
+    if meter.total("peer"):
+        traffic["bytes_peer"] = meter.total("peer")
+    return {**row_start, **traffic, **row}
+
+
+def _spent(elapsed: float, budget_s: float | None) -> bool:
+    return budget_s is not None and elapsed >= budget_s
+
+
+def _reason(method: Method, elapsed: float, budget_s: float | None) -> str:
+    if method.round >= method.rounds:
+        return "rounds"
+    return "patience" if method.done or not _spent(elapsed, budget_s) else "budget"

@@ -1,0 +1,30 @@
+"""Small graphs that every test may use."""
+
+from pathlib import Path
+
+import pytest
+
+import autofgl
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.datasets import DataSettings
+
+
+@pytest.fixture(scope="session")
+def small_graph() -> ClientGraph:
+    """120 nodes, 3 classes, a split of its own."""
+    settings = DataSettings(
+        nodes=120, classes=3, features=36, degree=6, homophily=0.85, topic_strength=0.6
+    )
+    return autofgl.load("synthetic", seed=1, settings=settings)
+
+
+@pytest.fixture(scope="session")
+def small_clients(small_graph: ClientGraph) -> list[ClientGraph]:
+    """The small graph as three METIS clients."""
+    return autofgl.partition(small_graph, clients=3, method="metis", seed=0)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A run folder that does not exist yet."""
+    return tmp_path / "run"

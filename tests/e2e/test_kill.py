@@ -1,0 +1,85 @@
+"""A run in a process of its own, killed and resumed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autofgl.runs.history import read_history
+
+SETTINGS = ["rounds=60", "checkpoint_every=5", "nodes=400", "participation=0.7"]
+TIMES = {"wall_s", "inference_s"}
+
+
+def command(out: Path, aggregate: str) -> list[str]:
+    words = ["run", "fedavg", "--dataset", "synthetic", "--clients", "4", "--seed", "3"]
+    return [*words, "--set", *SETTINGS, f"aggregate={aggregate}", "--out", str(out)]
+
+
+def start(words: list[str]) -> subprocess.Popen[str]:
+    program = [sys.executable, "-c", "from autofgl.cli import main; main()", *words]
+    return subprocess.Popen(
+        program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+
+
+def finish(process: subprocess.Popen[str], code: int) -> str:
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, f"exit code {process.returncode}: {out}{err}"
+    return out + err
+
+
+def wait_for_round(process: subprocess.Popen[str], out: Path, at: int) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        rows = read_history(out / "history.jsonl")
+        if rows and rows[-1]["round"] >= at:
+            return
+        assert process.poll() is None, f"ended before round {at}"
+        time.sleep(0.005)
+    raise AssertionError(f"no round {at} in time")
+
+
+def figures(out: Path) -> dict[str, object]:
+    found = json.loads((out / "result.json").read_text())
+    return {key: value for key, value in found.items() if key not in TIMES}
+
+
+@pytest.mark.parametrize("aggregate", ["parameters", "gradients"])
+def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, aggregate: str) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    finish(start(command(whole, aggregate)), 0)
+    at = random.SystemRandom().randint(1, 45)
+    process = start(command(cut, aggregate))
+    wait_for_round(process, cut, at)
+    process.send_signal(signal.SIGKILL)
+    finish(process, -signal.SIGKILL)
+    assert not (cut / "result.json").exists(), f"killed at round {at}, and yet there is a result"
+    finish(start(["run", "--resume", str(cut)]), 0)
+    assert figures(cut) == figures(whole), f"killed at round {at}"
+    ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (cut, whole))
+    assert ours == theirs, f"killed at round {at}"
+    rounds = [row["round"] for row in read_history(cut / "history.jsonl")]
+    assert rounds == list(range(1, 61))
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    words = [word.replace("rounds=60", "rounds=100000") for word in command(out, "gradients")]
+    process = start(words)
+    wait_for_round(process, out, 3)
+    process.send_signal(signal.SIGINT)
+    said = finish(process, 130)
+    assert f"autofgl run --resume {out}" in said
+    assert "Traceback" not in said
+    assert not (out / "result.json").exists()
+    before = len(read_history(out / "history.jsonl"))
+    said = finish(start(["run", "--resume", str(out), "--budget", "1s"]), 0)
+    assert "budget" in (out / "result.json").read_text()
+    assert len(read_history(out / "history.jsonl")) >= before

@@ -1,0 +1,107 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autofgl.errors import GraphError
+from autofgl.graphs.client_graph import Boundary, ClientGraph, compact, to_dense
+
+
+def client(seed: int = 0, nodes: int = 12, *, sparse: bool = False) -> ClientGraph:
+    rng = np.random.default_rng(seed)
+    low, high = np.nonzero(np.triu(rng.random((nodes, nodes)) < 0.3, 1))
+    part = rng.integers(0, 4, nodes)
+    b = int(rng.integers(0, 9))
+    dense = rng.random((nodes, 10)).astype(np.float32)
+    return ClientGraph(
+        name="bank-a",
+        x=compact(dense * (dense > 0.9) if sparse else dense + 1),
+        edge_index=np.stack([np.append(low, high), np.append(high, low)]),
+        y=rng.integers(-1, 3, nodes),
+        train_mask=part == 0,
+        val_mask=part == 1,
+        test_mask=part == 2,
+        classes=5,
+        node_id=rng.permutation(100)[:nodes],
+        boundary=Boundary(
+            local=rng.integers(0, nodes, b),
+            owner=rng.integers(0, 2, b),
+            remote=rng.integers(0, 50, b),
+            degree=rng.integers(1, 9, b),
+            owners=("bank-b", "bank-c"),
+        ),
+    )
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 30), st.booleans())
+def test_pyg_round_trip_keeps_everything(seed: int, nodes: int, sparse: bool) -> None:
+    graph = client(seed, nodes, sparse=sparse)
+    back = ClientGraph.from_pyg(graph.to_pyg())
+    assert (back.name, back.classes) == (graph.name, graph.classes)
+    assert back.boundary.owners == graph.boundary.owners
+    np.testing.assert_array_equal(to_dense(back.x), to_dense(graph.x))
+    for key in ("edge_index", "y", "train_mask", "val_mask", "test_mask", "node_id"):
+        np.testing.assert_array_equal(getattr(back, key), getattr(graph, key), strict=True)
+    for key in ("local", "owner", "remote", "degree"):
+        kept = getattr(back.boundary, key)
+        np.testing.assert_array_equal(kept, getattr(graph.boundary, key), strict=True)
+
+
+def test_pyg_data_has_its_own_memory() -> None:
+    graph = client()
+    data = graph.to_pyg()
+    data.x.zero_()
+    data.y.zero_()
+    assert to_dense(graph.x).all()
+    assert graph.y.any()
+
+
+def test_plain_pyg_data_gets_defaults() -> None:
+    import torch
+    from torch_geometric.data import Data
+
+    edges = torch.tensor([[0, 1], [1, 0]])
+    graph = ClientGraph.from_pyg(Data(x=torch.ones(3, 2), edge_index=edges), name="plain")
+    assert (graph.name, graph.classes, len(graph.boundary)) == ("plain", 0, 0)
+    assert graph.y.tolist() == [-1, -1, -1]
+    assert graph.node_id.tolist() == [0, 1, 2]
+    assert not (graph.train_mask | graph.val_mask | graph.test_mask).any()
+    with pytest.raises(GraphError, match="plain: a PyG graph needs 'x' and 'edge_index'"):
+        ClientGraph.from_pyg(Data(edge_index=edges), name="plain")
+
+
+def test_sparse_pyg_features_are_read() -> None:
+    import torch
+    from torch_geometric.data import Data
+
+    x = torch.eye(6).to_sparse()
+    data = Data(x=x, edge_index=torch.zeros(2, 0, dtype=torch.long))
+    np.testing.assert_array_equal(to_dense(ClientGraph.from_pyg(data).x), np.eye(6))
+
+
+def test_compact_chooses_the_smaller_form() -> None:
+    assert isinstance(compact(np.eye(10, dtype=np.float64)), sp.csr_array)
+    assert isinstance(compact(np.ones((3, 3), np.float64)), np.ndarray)
+    kept = compact(sp.csr_matrix(np.ones((3, 3))))
+    assert isinstance(kept, sp.csr_array)
+    assert kept.dtype == np.float32
+
+
+def test_degree_counts_the_boundary() -> None:
+    graph = client()
+    inner = replace(graph, boundary=Boundary.empty()).degree
+    assert inner.sum() == graph.num_edges
+    assert (graph.degree - inner).sum() == len(graph.boundary)
+
+
+def test_with_masks_leaves_the_original() -> None:
+    graph = client()
+    none = np.zeros(graph.num_nodes, np.bool_)
+    other = graph.with_masks(~none, none, none)
+    assert other.train_mask.all()
+    assert not graph.train_mask.all()
+    assert other.x is graph.x

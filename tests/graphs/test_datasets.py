@@ -1,0 +1,281 @@
+import hashlib
+import importlib.util
+import subprocess
+import sys
+import urllib.error
+import warnings
+from importlib import resources
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from autofgl.errors import GraphError, UserError
+from autofgl.graphs import datasets
+from autofgl.graphs.client_graph import ClientGraph, to_dense
+from autofgl.graphs.datasets import DATASETS, DataSettings, load
+
+HERE = Path(__file__)
+PUBLIC = sorted(set(DATASETS) - {"cora", "synthetic"})
+
+
+@pytest.fixture
+def pyg() -> Any:
+    with warnings.catch_warnings():  # the import speaks of deprecated parts of torch
+        warnings.simplefilter("ignore")
+        from torch_geometric import datasets as module
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _no_data_root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("AUTOFGL_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def neighbour(name: str) -> ModuleType:
+    """Another file of this repository as a module."""
+    path = HERE.parents[2] / name
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+raw = neighbour("tests/graphs/test_raw_files.py")
+
+
+def write_root(root: Path) -> Path:
+    """A data root with a small graph for each public dataset."""
+    for folder in ("planetoid", "coauthor", "corafull", "reddit"):
+        (root / folder).mkdir(parents=True)
+    for name in ("cora", "citeseer", "pubmed"):
+        raw.write_planetoid(root / "planetoid", name)
+    for file in ("coauthor/ms_academic_cs", "coauthor/ms_academic_phy", "corafull/cora_full"):
+        np.savez(root / f"{file}.npz", **raw.attributed())
+    raw.write_reddit(root / "reddit")
+    return root
+
+
+def snapshot(root: Path) -> dict[str, Any]:
+    paths = sorted(root.rglob("*"))
+    return {
+        str(path): (path.stat().st_mtime_ns, path.is_file() and path.read_bytes()) for path in paths
+    }
+
+
+def sizes(graph: ClientGraph) -> list[int]:
+    return [int(mask.sum()) for mask in (graph.train_mask, graph.val_mask, graph.test_mask)]
+
+
+def test_cora_is_pinned() -> None:
+    graph = load("cora")
+    assert (graph.num_nodes, graph.num_edges) == (2708, 2 * 5278)
+    assert (graph.num_features, graph.classes) == (1433, 7)
+    assert isinstance(graph.x, sp.csr_array)
+    assert graph.x.nnz == graph.x.sum() == 49216
+    assert np.bincount(graph.y).tolist() == [351, 217, 418, 818, 426, 298, 180]
+    assert sizes(graph) == [140, 500, 1000]
+    assert np.bincount(graph.y[graph.train_mask]).tolist() == [20] * 7
+    row, col = graph.edge_index
+    assert (graph.y[row] == graph.y[col]).mean() == pytest.approx(0.81, abs=0.001)
+    assert graph.degree.min() == 1
+    # Edges within the two groups of classes that ASFGNN's table counts.
+    group = np.isin(graph.y, [0, 1, 2, 4])
+    assert (int(group.sum()), int((group[row] & group[col]).sum()) // 2) == (1412, 2657)
+    assert (int((~group).sum()), int((~group[row] & ~group[col]).sum()) // 2) == (1296, 1961)
+
+
+def test_cora_file_is_the_documented_one() -> None:
+    folder = resources.files("autofgl.graphs") / "data"
+    digest = hashlib.sha256((folder / "cora.npz").read_bytes()).hexdigest()
+    assert f"| cora.npz | {digest} |" in (folder / "PROVENANCE.md").read_text("utf-8")
+
+
+def test_cora_is_the_planetoid_graph_in_another_order() -> None:
+    if not (raw.DATA / "planetoid" / "ind.cora.x").is_file():
+        pytest.skip("needs the raw Planetoid files below $AUTOFGL_DATA")
+    ours, theirs = load("cora"), load("planetoid:cora", data_root=raw.DATA)
+
+    def profile(graph: ClientGraph) -> list[tuple[Any, ...]]:
+        words = to_dense(graph.x)
+        heard = sp.csr_array((np.ones(graph.num_edges), graph.edge_index)) @ words.sum(1)
+        rows = (row.tobytes() for row in words.astype(np.uint8))
+        return sorted(zip(rows, graph.y, graph.degree, heard, strict=True))
+
+    assert profile(ours) == profile(theirs)
+
+
+def test_builder_gives_the_same_bytes(tmp_path: Path) -> None:
+    builder, graph = neighbour("tools/build_cora.py"), load("cora")
+    rows = [
+        f"p{node} {' '.join(map(str, words))} {builder.CLASSES[label]}\n"
+        for node, (words, label) in enumerate(
+            zip(to_dense(graph.x).astype(int).tolist(), graph.y, strict=True)
+        )
+    ]
+    (tmp_path / "cora.content").write_text("".join(rows))
+    pairs = graph.edge_index.T.tolist()[::-1]  # every edge twice, in another order
+    (tmp_path / "cora.cites").write_text("p7 p7\n" + "".join(f"p{a} p{b}\n" for a, b in pairs))
+    embedded = resources.files("autofgl.graphs") / "data" / "cora.npz"
+    assert builder.build(tmp_path) == embedded.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["cora", "synthetic"])
+def test_the_seed_decides(name: str) -> None:
+    first, again, other = load(name, seed=1), load(name, seed=1), load(name, seed=2)
+    assert (first.train_mask == again.train_mask).all()
+    assert (first.edge_index == again.edge_index).all()
+    assert (first.train_mask != other.train_mask).any()
+
+
+def test_synthetic_takes_its_knobs_and_splits_by_fraction() -> None:
+    graph = load("synthetic", settings=DataSettings(nodes=300, classes=3, val_fraction=0.1))
+    assert (graph.name, graph.num_nodes, graph.classes) == ("synthetic", 300, 3)
+    assert sizes(graph) == [210, 30, 60]
+
+
+def test_split_argument_comes_before_the_setting() -> None:
+    settings = DataSettings(split="supervised", val_nodes=100, test_nodes=200)
+    assert sizes(load("cora", settings=settings)) == [2408, 100, 200]
+    assert sizes(load("cora", split="per-class", settings=settings)) == [140, 100, 200]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_datasets_are_read_in_place(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_root(tmp_path / "root")
+    before = snapshot(root)
+    graph = load(name, data_root=root)
+    assert graph.name == name
+    assert graph.train_mask.any()
+    assert snapshot(root) == before
+    assert not datasets.cache_folder().exists()
+    monkeypatch.setenv("AUTOFGL_DATA", str(root))
+    assert (load(name).edge_index == graph.edge_index).all()
+
+
+def test_default_splits(tmp_path: Path) -> None:
+    root = write_root(tmp_path / "root")
+    assert sizes(load("planetoid:cora", data_root=root)) == [6, 500, 18]
+    assert sizes(load("reddit", data_root=root)) == [2, 1, 1]
+    assert sizes(load("coauthor:cs", data_root=root)) == [3, 0, 1]
+    with pytest.raises(GraphError, match="coauthor:cs: has no split of its own"):
+        load("coauthor:cs", data_root=root, split="public")
+
+
+def test_corafull_is_known_by_two_file_names(tmp_path: Path) -> None:
+    root = write_root(tmp_path / "root")
+    (root / "corafull" / "cora_full.npz").rename(root / "corafull" / "cora.npz")
+    assert load("corafull", data_root=root).num_nodes == 4
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_missing_files_are_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"no such file; --data-root or AUTOFGL_DATA") as caught:
+        load(name, data_root=tmp_path / "nowhere")
+    assert str(tmp_path / "nowhere") in str(caught.value)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_without_network_one_sentence_helps(
+    name: str, pyg: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def offline(self: Any) -> None:
+        raise urllib.error.URLError("no\nnetwork")
+
+    for loader in (pyg.Planetoid, pyg.Coauthor, pyg.CitationFull, pyg.Reddit):
+        monkeypatch.setattr(loader, "download", offline)
+    with pytest.raises(UserError) as caught:
+        load(name)
+    message = str(caught.value)
+    for part in (name, str(datasets.cache_folder()), "no network", "--data-root", "AUTOFGL_DATA"):
+        assert part in message
+    assert "\n" not in message
+    assert not any(path.is_file() for path in datasets.cache_folder().rglob("*"))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_downloads_are_kept_and_read(
+    name: str, pyg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_root(tmp_path / "root")
+    (root / "corafull" / "cora_full.npz").rename(root / "corafull" / "cora.npz")
+    downloads = []
+
+    def download(self: Any) -> None:
+        downloads.append(name)
+        files = self.raw_file_names
+        for file in [files] if isinstance(files, str) else files:
+            (source,) = root.rglob(file)
+            (Path(self.raw_dir) / file).write_bytes(source.read_bytes())
+
+    for loader in (pyg.Planetoid, pyg.Coauthor, pyg.CitationFull, pyg.Reddit):
+        monkeypatch.setattr(loader, "download", download)
+    first, again = load(name), load(name)
+    assert downloads == [name]
+    assert (first.edge_index == again.edge_index).all()
+    assert (first.edge_index == load(name, data_root=root).edge_index).all()
+    leftovers = [path.name for path in datasets.cache_folder().rglob("tmp*")]
+    assert not leftovers
+
+
+def test_an_interrupted_download_leaves_nothing(pyg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def cut_off(self: Any) -> None:
+        (Path(self.raw_dir) / "ms_academic_cs.npz").write_bytes(b"half a fi")
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(pyg.Coauthor, "download", cut_off)
+    with pytest.raises(UserError, match="TimeoutError: timed out"):
+        load("coauthor:cs")
+    assert not any(path.is_file() for path in datasets.cache_folder().rglob("*"))
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(UserError, match="unknown dataset 'planetoid:kora': did you mean planetoid"):
+        load("planetoid:kora")
+    with pytest.raises(UserError, match="unknown split 'publik': did you mean public"):
+        load("cora", split="publik")
+    with pytest.raises(UserError, match="unknown split 'publik'"):
+        DataSettings(split="publik")
+    with pytest.raises(UserError, match="setting train_per_class=0: it should"):
+        DataSettings(train_per_class=0)
+    with pytest.raises(UserError, match="unknown setting 'val_node': did you mean val_nodes"):
+        DataSettings(**{"val_node": 3})
+
+
+def test_settings_describe_themselves_and_are_frozen() -> None:
+    assert all(field.description for field in DataSettings.model_fields.values())
+    settings = DataSettings(nodes="700", homophily="0.5")  # type: ignore[arg-type]
+    assert (settings.nodes, settings.homophily) == (700, 0.5)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.nodes = 3  # type: ignore[misc]
+    assert DataSettings.model_validate(settings.model_dump()) == settings
+
+
+def test_names_are_the_documented_ones() -> None:
+    assert set(DATASETS) == {
+        "cora",
+        "synthetic",
+        "planetoid:cora",
+        "planetoid:citeseer",
+        "planetoid:pubmed",
+        "coauthor:physics",
+        "coauthor:cs",
+        "corafull",
+        "reddit",
+    }
+    assert all(entry.description and entry.size for entry in DATASETS.values())
+
+
+def test_offline_datasets_do_without_pyg() -> None:
+    code = "from autofgl.graphs import datasets as d; d.load('cora'); d.load('synthetic')"
+    check = "import sys; assert 'torch_geometric' not in sys.modules"
+    subprocess.run([sys.executable, "-c", f"{code}; {check}"], check=True, timeout=60)

@@ -1,0 +1,84 @@
+"""Every method of the catalogue goes on from a checkpoint as if nothing had happened."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from federations import make
+
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.catalog import METHODS
+from autofgl.methods.method import Method, Outcome
+from autofgl.runs import checkpoint
+
+CASES = [(name, {}) for name in METHODS]
+CASES += [("fedavg", {"aggregate": "gradients"}), ("fedavg", {"participation": 0.5})]
+
+
+def finish(method: Method) -> Outcome:
+    while not method.done:
+        method.step()
+    outcome = method.finish()
+    method.federation.close()
+    return outcome
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+@pytest.mark.parametrize("stop_at", [1, 4, 8])
+def test_resumed_equals_undisturbed(
+    name: str,
+    settings: dict[str, str | float],
+    stop_at: int,
+    small_clients: list[ClientGraph],
+    tmp_path: Path,
+) -> None:
+    undisturbed = make(name, small_clients, rounds=8, **settings)
+    undisturbed.setup()
+    expected = finish(undisturbed)
+
+    first = make(name, small_clients, rounds=8, folder=tmp_path, **settings)
+    first.setup()
+    for _ in range(stop_at):
+        first.step()
+    checkpoint.save(tmp_path, first.round, {"method": first.state()}, first.federation)
+    first.step()  # lost
+    first.federation.close()
+
+    second = make(name, small_clients, rounds=8, folder=tmp_path, **settings)
+    second.load_state(checkpoint.load_latest(tmp_path, second.federation)["method"])
+    assert second.round == stop_at
+    found = finish(second)
+
+    assert found.test_accuracy == expected.test_accuracy
+    assert found.extra == expected.extra
+    for model, weights in expected.models.items():
+        for key, value in weights.items():
+            assert np.array_equal(found.models[model][key], value)
+    assert second.federation.meter.state() == undisturbed.federation.meter.state()
+
+
+def test_only_the_newest_checkpoint_is_kept(
+    small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    method = make("fedavg", small_clients, rounds=5, folder=tmp_path)
+    method.setup()
+    for _ in range(3):
+        method.step()
+        checkpoint.save(tmp_path, method.round, {"method": method.state()}, method.federation)
+    assert [path.name for path in tmp_path.iterdir()] == ["round-00000003"]
+
+
+def test_a_checkpoint_without_its_server_file_does_not_count(
+    small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    method = make("fedavg", small_clients, rounds=5, folder=tmp_path)
+    method.setup()
+    method.step()
+    checkpoint.save(tmp_path, 1, {"method": method.state()}, method.federation)
+    method.step()
+    method.federation.checkpoint("round-00000002")  # killed before the server's file was written
+    state = checkpoint.load_latest(tmp_path, method.federation)
+    assert state["method"]["round"] == 1

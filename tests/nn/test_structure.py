@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import add_self_loops, remove_self_loops
+
+from autofgl.errors import GraphError
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn import Structure
+
+Graph = tuple[Tensor, int]
+
+
+def adjacency(edge_index: Tensor, weight: Tensor, num_nodes: int) -> Tensor:
+    matrix = torch.zeros(num_nodes, num_nodes)
+    return matrix.index_put_((edge_index[1], edge_index[0]), weight, accumulate=True)
+
+
+def test_gcn_and_symmetric_equal_gcn_norm(graph: Graph) -> None:
+    edge_index, n = graph
+    structure = Structure(edge_index, n)
+    for operator, loops in ((structure.gcn, True), (structure.symmetric, False)):
+        expected = adjacency(*gcn_norm(edge_index, None, n, add_self_loops=loops), n)
+        torch.testing.assert_close(operator.to_dense(), expected)
+
+
+def test_sum_and_mean(graph: Graph) -> None:
+    edge_index, n = graph
+    expected = adjacency(edge_index, torch.ones(edge_index.shape[1]), n)
+    structure = Structure(edge_index, n)
+    assert torch.equal(structure.sum.to_dense(), expected)
+    degree = expected.sum(1, keepdim=True).clamp_min(1)
+    torch.testing.assert_close(structure.mean.to_dense(), expected / degree)
+
+
+def test_attention_has_one_self_loop_per_node(graph: Graph) -> None:
+    edge_index, n = graph
+    looped, _ = add_self_loops(remove_self_loops(edge_index)[0], num_nodes=n)
+    pattern = Structure(edge_index, n).attention.pattern
+    expected = adjacency(looped, torch.ones(looped.shape[1]), n)
+    got = adjacency(torch.stack([pattern.col, pattern.row]).long(), torch.ones(pattern.nnz), n)
+    assert torch.equal(got, expected)
+
+
+def test_operators_are_kept() -> None:
+    structure = Structure(torch.tensor([[0, 1], [1, 0]]), 3)
+    assert structure.gcn is structure.gcn
+    assert structure.gcn.T is structure.gcn
+    assert structure.mean.pattern is structure.sum.pattern
+    assert Structure.of(structure, 3, torch.float32) is structure
+
+
+@pytest.mark.parametrize(
+    ("edge_index", "message"),
+    [
+        (torch.tensor([[0, 5], [1, 0]]), "node 5, but the graph has 3 nodes"),
+        (torch.tensor([[0, -1], [1, 0]]), "node -1"),
+        (torch.tensor([0, 1]), r"shape \[2, E\]"),
+        (torch.zeros(2, 2), "integers"),
+    ],
+)
+def test_bad_edges_are_refused(edge_index: Tensor, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        Structure(edge_index, 3)
+
+
+def test_from_client_takes_read_only_arrays() -> None:
+    edge_index = np.array([[0, 1], [1, 0]])
+    edge_index.setflags(write=False)
+    none = np.zeros(2, np.bool_)
+    ids = np.arange(2)
+    x = np.ones((2, 1), np.float32)
+    client = ClientGraph("a", x, edge_index, ids, none, none, none, classes=2, node_id=ids)
+    assert Structure.from_client(client).sum.to_dense().tolist() == [[0, 1], [1, 0]]

@@ -1,0 +1,175 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import autofgl
+from autofgl.cli import expand_lists, main
+from autofgl.graphs.client_graph import ClientGraph
+
+
+def call(*words: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(list(words))
+    code = stopped.value.code
+    assert isinstance(code, int)
+    return code
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["run", "fedavg"], ["run", "fedavg"]),
+        (["--set", "a=1", "b=2", "--seed", "3"], ["--set", "a=1", "--set", "b=2", "--seed", "3"]),
+        (
+            ["--graphs", "a", "b", "--set", "c=1"],
+            ["--graphs", "a", "--graphs", "b", "--set", "c=1"],
+        ),
+        (["--set", "a=1", "--set", "b=2"], ["--set", "a=1", "--set", "b=2"]),
+    ],
+)
+def test_lists_after_one_option(given: list[str], expected: list[str]) -> None:
+    assert expand_lists(given) == expected
+
+
+def test_run_on_the_embedded_graph(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--clients", "2", "--partition", "random", "--set", "rounds=3", "hidden=8"]
+    assert call("run", "fedavg", "--dataset", "cora", "--out", str(out), *words) == 0
+    shown = capsys.readouterr().out
+    assert "test accuracy" in shown
+    assert str(out) in shown.replace("\n", "")
+    figures = json.loads((out / "result.json").read_text())
+    assert (figures["dataset"], figures["clients"], figures["partition"]) == ("cora", 2, "random")
+    assert figures["hyperparameters"]["hidden"] == 8
+
+
+@pytest.mark.parametrize("method", ["separate", "centralized"])
+def test_other_methods_on_a_synthetic_graph(method: str, out: Path) -> None:
+    words = ["--dataset", "synthetic", "--set", "nodes=150", "rounds=2", "--out", str(out)]
+    assert call("run", method, *words) == 0
+    assert json.loads((out / "result.json").read_text())["rounds"] == 2
+
+
+def test_own_graph_files_and_predictions(
+    small_clients: list[ClientGraph], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = [str(path) for path in autofgl.save_graphs(tmp_path / "graphs", small_clients)]
+    assert call("run", "fedavg", "--graphs", *files, "--set", "rounds=3", "--out", str(out)) == 0
+    assert call("predict", str(out), "--graph", files[0]) == 0
+    lines = (tmp_path / "client-0.predictions.csv").read_text().splitlines()
+    assert lines[0] == "node_id,prediction,probability"
+    assert len(lines) == 1 + small_clients[0].num_nodes
+    assert call("predict", str(out), "--graph", files[0], "--out", "p.npz") == 0
+    with np.load("p.npz", allow_pickle=False) as arrays:
+        assert np.array_equal(arrays["node_id"], small_clients[0].node_id)
+        assert arrays["prediction"].tolist() == [int(line.split(",")[1]) for line in lines[1:]]
+
+
+def test_one_graph_file_is_cut(small_graph: ClientGraph, tmp_path: Path, out: Path) -> None:
+    autofgl.save_graph(tmp_path / "whole.npz", small_graph)
+    words = ["--graphs", str(tmp_path / "whole.npz"), "--clients", "4", "--set", "rounds=1"]
+    assert call("run", "fedavg", *words, "--out", str(out)) == 0
+    assert json.loads((out / "result.json").read_text())["clients"] == 4
+
+
+def test_a_configuration_file_and_the_command_line_that_wins(tmp_path: Path, out: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(
+        "method: fedavg\ndataset: synthetic\nseed: 5\n"
+        "settings: {nodes: 100, rounds: 4, hidden: 8}\n"
+    )
+    assert call("run", "--config", str(file), "--set", "rounds=2", "--out", str(out)) == 0
+    figures = json.loads((out / "result.json").read_text())
+    assert (figures["seed"], figures["rounds"], figures["hyperparameters"]["hidden"]) == (5, 2, 8)
+    again = out.with_name("again")
+    assert call("run", "--config", str(out / "config.yaml"), "--out", str(again)) == 0
+    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+
+
+def test_a_finished_run_is_shown_when_resumed(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--dataset", "synthetic", "--set", "nodes=100", "rounds=2", "--out", str(out)]
+    assert call("run", "fedavg", *words) == 0
+    before = (out / "result.json").read_bytes()
+    assert call("run", "--resume", str(out)) == 0
+    assert "test accuracy" in capsys.readouterr().out
+    assert (out / "result.json").read_bytes() == before
+
+
+def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("methods") == 0
+    assert call("methods", "fedavg") == 0
+    assert call("datasets") == 0
+    shown = capsys.readouterr().out
+    for word in ("centralized", "separate", "participation", "planetoid:cora", "synthetic"):
+        assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run"], "name a method"),
+        (["run", "fedavgg"], "did you mean fedavg"),
+        (["run", "fedavg", "--dataset", "corra"], "did you mean cora"),
+        (["run", "fedavg", "--partition", "metiss"], "did you mean metis"),
+        (["run", "fedavg", "--set", "hiden=3"], "did you mean hidden"),
+        (["run", "fedavg", "--set", "model=gnc"], "unknown model 'gnc'"),
+        (["run", "fedavg", "--clients", "3000"], "2708 nodes"),
+        (["run", "fedavg", "--clients", "many"], "--clients"),
+        (["run", "fedavg", "--budgte", "3"], "--budget"),
+        (["run", "fedavg", "--graphs", "absent.npz"], "absent.npz"),
+        (["run", "fedavg", "--graphs", "broken.npz"], "broken.npz"),
+        (["run", "fedavg", "--config", "absent.yaml"], "absent.yaml"),
+        (["run", "fedavg", "--out", "."], "not an empty folder"),
+        (["run", "--resume", "absent"], "holds no run"),
+        (["predict", "absent", "--graph", "broken.npz"], "absent"),
+        (["methods", "fedavgg"], "did you mean fedavg"),
+        (["rnu"], "rnu"),
+    ],
+)
+def test_mistakes_exit_with_2_and_one_line(
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 not really")
+    assert call(*words) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.npz"], "nothing is left behind"
+
+
+def test_an_output_folder_with_another_run_is_refused(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "fedavg", "--dataset", "synthetic", "--set", "nodes=100", "rounds=1"]
+    assert call(*words, "--out", str(out)) == 0
+    before = (out / "result.json").read_bytes()
+    assert call(*words, "--out", str(out)) == 2
+    assert "holds another run" in capsys.readouterr().err
+    assert (out / "result.json").read_bytes() == before
+
+
+def test_a_resumed_run_keeps_its_configuration(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["run", "fedavg", "--dataset", "synthetic", "--set", "nodes=100", "rounds=1"]
+    assert call(*words, "--out", str(out)) == 0
+    assert call("run", "separate", "--resume", str(out)) == 2
+    assert "keeps its configuration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["predict", "--help"]])
+def test_help_shows_an_example_or_the_commands(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*words) == 0
+    shown = capsys.readouterr().out
+    assert "Example" in shown or "datasets" in shown
