@@ -37,12 +37,12 @@ class PygNet(nn.Module):
         self.dropout = dropout
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-        for position, (kind, layer) in enumerate(zip(self.kinds, self.layers, strict=True)):
+        for kind, layer in zip(self.kinds, self.layers, strict=True):
             if "dropout" in kind:
                 x = functional.dropout(x, self.dropout, self.training)
             x = layer(x) if "dense" in kind else layer(x, edge_index)
-            if "last" not in kind and position < len(self.layers) - 1:
-                x = functional.elu(x) if "elu" in kind else x.relu() if "relu" in kind else x
+            if "elu" in kind:
+                x = functional.relu(x) if "relu" in kind else functional.elu(x)
         return x
 
 
@@ -81,8 +81,8 @@ def pyg_layers(family: str, dropout: float) -> Layers:
             ("dropout dense", nn.Linear(h, c)),
         ],
         "gatedgraph": [
-            ("dropout dense relu", nn.Linear(f, h)),
-            ("relu", pyg.GatedGraphConv(h, num_layers=2)),
+            ("dropout dense", nn.Linear(f, h)),
+            ("", pyg.GatedGraphConv(h, num_layers=2)),
             ("dropout dense", nn.Linear(h, c)),
         ],
     }

@@ -9,6 +9,7 @@ import argparse
 import statistics
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import autofgl
 
@@ -28,11 +29,12 @@ OWN_SETTINGS: dict[str, dict[str, float]] = {"sgc": {"lr": 0.2, "weight_decay": 
 MODELS = ("gcn", "gat", "sage", "sgc", "appnp", "agnn", "arma", "gatedgraph")
 
 
-def accuracies(dataset: str, model: str, seeds: int, **settings: float | str) -> list[float]:
+def accuracies(dataset: str, model: str, seeds: int, **settings: Any) -> list[float]:
     found = []
     for seed in range(seeds):
         graph = autofgl.load(dataset, seed=seed)
         clients = autofgl.partition(graph, clients=3, method="metis", seed=seed)
+        own: dict[str, Any] = {**OWN_SETTINGS.get(model, {}), **settings}
         with tempfile.TemporaryDirectory() as folder:
             result = autofgl.run(
                 "fedavg",
@@ -41,7 +43,7 @@ def accuracies(dataset: str, model: str, seeds: int, **settings: float | str) ->
                 out=Path(folder) / "run",
                 model=model,
                 aggregate="gradients",
-                **{**OWN_SETTINGS.get(model, {}), **settings},
+                **own,
             )
         found.append(100 * result.test_accuracy)
     return found

@@ -1,6 +1,7 @@
 """The command line. It only turns words into calls; everything else is in :mod:`autofgl.api`."""
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from rich.table import Table
 from autofgl.errors import AutoFGLError, UserError
 
 if TYPE_CHECKING:
+    from autofgl.graphs.client_graph import ClientGraph
     from autofgl.runs.result import Result
 
 app = typer.Typer(
@@ -194,7 +196,9 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
     config = check_config(values)
     layers = sort_settings(config, find_method(config.method).Settings)
     folder = out or api.default_folder(config)
+    begin = time.perf_counter()
     clients = api.load_clients(config, layers)
+    _show_clients(clients, time.perf_counter() - begin)
     return api.start(config, clients, folder, _console)
 
 
@@ -209,6 +213,19 @@ def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | 
             "a resumed run keeps its configuration: give --resume DIR and --budget only"
         )
     return api.resume(folder, budget=budget, console=_console)
+
+
+def _show_clients(clients: "Sequence[ClientGraph]", seconds: float) -> None:
+    from autofgl.graphs.partition import describe
+
+    cut = describe(clients)
+    sizes = [client.nodes for client in cut.clients]
+    among = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
+    _console.print(
+        f"{len(clients)} client{'s' * (len(clients) > 1)} with {among} nodes, "
+        f"{cut.cut_share:.1%} of the edges cut, ready in {seconds:.1f} s",
+        highlight=False,
+    )
 
 
 def _show(result: "Result") -> None:

@@ -43,10 +43,10 @@ class RunConfig(BaseModel):
     dataset: str | None = None
     graphs: tuple[str, ...] = ()
     data_root: str | None = None
-    clients: int | None = Field(None, ge=1)
+    clients: int | None = Field(default=None, ge=1)
     partition: str = "metis"
     secure: str = "none"
-    seed: int = Field(0, ge=0)
+    seed: int = Field(default=0, ge=0)
     budget: str | None = None
     engine: str = "inprocess"
     settings: dict[str, bool | int | float | str | None] = {}

@@ -82,7 +82,7 @@ def boundary_rows(clients: list[ClientGraph]) -> list[tuple[int, int, int, int]]
 
 
 def contract(test):
-    return settings(max_examples=30, deadline=None)(given(case=cases())(test))
+    return settings(max_examples=20, deadline=None)(given(case=cases())(test))
 
 
 @pytest.mark.parametrize("method", PARTITIONERS)

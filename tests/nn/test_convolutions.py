@@ -1,6 +1,6 @@
 """Every convolution equals PyG's of the same name, with the same state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from autofgl.nn.conv import (
     SAGEConv,
     SGConv,
 )
+from autofgl.nn.linear import Linear
 
 DOUBLE = torch.float64
 Graph = tuple[Tensor, int]
@@ -88,8 +89,14 @@ def both(case: Case, generator: torch.Generator) -> tuple[nn.Module, nn.Module]:
     for parameter in ours.parameters():
         nn.init.normal_(parameter, std=0.7, generator=generator)
     theirs = case.theirs(*case.sizes, **case.options)
-    theirs.load_state_dict(ours.state_dict())
+    theirs.load_state_dict(as_pyg(ours, ours.state_dict()))
     return ours.double(), theirs.double()
+
+
+def as_pyg(ours: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors by parameter name in PyG's layout: weights of linear maps are transposed."""
+    linear = {f"{name}.weight" for name, m in ours.named_modules() if isinstance(m, Linear)}
+    return {name: value.T if name in linear else value for name, value in tensors.items()}
 
 
 def features(case: Case, nodes: int, generator: torch.Generator) -> Tensor:
@@ -114,14 +121,11 @@ def test_output_and_gradients_equal_pyg(
     expected = theirs(x, edge_index)
     torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
     upstream = torch.randn(out.shape, dtype=DOUBLE, generator=generator)
-    got = gradients(out, x, *ours.parameters(), upstream=upstream)
-    want = gradients(
-        expected,
-        x,
-        *(theirs.get_parameter(k) for k, _ in ours.named_parameters()),
-        upstream=upstream,
-    )
-    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+    names = [name for name, _ in ours.named_parameters()]
+    got, *weights = gradients(out, x, *ours.parameters(), upstream=upstream)
+    want = gradients(expected, x, *map(theirs.get_parameter, names), upstream=upstream)
+    got_weights = as_pyg(ours, dict(zip(names, weights, strict=True)))
+    torch.testing.assert_close([got, *got_weights.values()], want, rtol=1e-9, atol=1e-9)
 
 
 def test_sparse_features_equal_dense_ones(

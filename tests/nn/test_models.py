@@ -196,8 +196,8 @@ def test_gcn_equals_two_layers_of_pyg() -> None:
     x, edge_index = data()
     model = build(spec("gcn"), seeded()).eval()
     first, second = pyg.GCNConv(FEATURES, 16), pyg.GCNConv(16, CLASSES)
-    first.load_state_dict(model.convs[0].state_dict())
-    second.load_state_dict(model.convs[1].state_dict())
+    for theirs, ours in zip((first, second), model.convs, strict=True):
+        theirs.load_state_dict({"lin.weight": ours.lin.weight.T, "bias": ours.bias})
     expected = second(first(x, edge_index).relu(), edge_index)
     torch.testing.assert_close(model(x, edge_index), expected)
 

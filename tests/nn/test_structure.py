@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -73,3 +76,22 @@ def test_from_client_takes_read_only_arrays() -> None:
     x = np.ones((2, 1), np.float32)
     client = ClientGraph("a", x, edge_index, ids, none, none, none, classes=2, node_id=ids)
     assert Structure.from_client(client).sum.to_dense().tolist() == [[0, 1], [1, 0]]
+
+
+def test_a_structure_made_inside_a_transform_outlives_it() -> None:
+    kept: list[Structure] = []
+
+    def loss(x: Tensor, edge_index: Tensor) -> Tensor:
+        kept.append(Structure(edge_index, 3))
+        return (kept[0].gcn @ x).sum()
+
+    edge_index = torch.tensor([[0, 1], [1, 2]])
+    torch.func.grad(loss)(torch.ones(3, 2), edge_index)
+    fresh = Structure(edge_index, 3)
+    assert torch.equal(kept[0].gcn.to_dense(), fresh.gcn.to_dense())
+    assert torch.equal(kept[0].mean.to_dense(), fresh.mean.to_dense())
+
+
+def test_the_package_does_not_import_pyg() -> None:
+    code = "import sys, autofgl.nn; sys.exit('torch_geometric' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -31,7 +31,7 @@ def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGra
     inside = key[source] == key[target]
     internal = _grouped(np.flatnonzero(inside), key[target[inside]], len(names))
     crossing = _grouped(np.flatnonzero(~inside), key[target[~inside]], len(names))
-    clients = []
+    owners, clients = tuple(names), []
     for index, name in enumerate(names):
         edges = local[graph.edge_index[:, internal[index]]]
         ours, theirs = target[crossing[index]], source[crossing[index]]
@@ -40,7 +40,7 @@ def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGra
             owner=key[theirs].astype(np.int64),
             remote=local[theirs],
             degree=graph.degree[theirs],
-            owners=tuple(names),
+            owners=owners,
         )
         clients.append(_part(graph, name, nodes[index], edges, boundary))
     return clients
@@ -75,7 +75,7 @@ def cut_overlapping(
     source, target = graph.edge_index
     counted = (source != target) & (home[source] >= 0)
     degree = np.bincount(target[counted], minlength=graph.num_nodes).astype(np.int64)
-    clients = []
+    owners, clients = tuple(names), []
     for held, name in zip(member, names, strict=True):
         local = np.cumsum(held) - 1
         internal = held[source] & held[target]
@@ -86,7 +86,7 @@ def cut_overlapping(
             owner=home[theirs],
             remote=home_index[theirs],
             degree=degree[theirs],
-            owners=tuple(names),
+            owners=owners,
         )
         edges = local[graph.edge_index[:, internal]]
         clients.append(_part(graph, name, np.flatnonzero(held), edges, boundary))

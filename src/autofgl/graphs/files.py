@@ -186,7 +186,7 @@ def _read_beside(path: Path, fields: dict[str, Any]) -> dict[str, Any]:
     arrays = _read_npz(path)
     for key in arrays:
         if key not in _BOUNDARY:
-            raise GraphError(f"{path}: a boundary file holds boundary_* keys only, not '{key}'")
+            raise GraphError(f"{path}: a boundary file holds boundary_* keys only, not {key!r}")
         if key in fields:
             raise GraphError(f"{path}: the key '{key}' is in the graph file too: keep one of them")
     return arrays
@@ -265,7 +265,7 @@ def _check_known(path: Path, keys: Sequence[str] | dict[str, Any], *more: str) -
         if key not in _KEYS and key not in more:
             near = difflib.get_close_matches(str(key), _KEYS, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"the keys are {', '.join(_KEYS)}"
-            raise GraphError(f"{path}: the key '{key}' is unknown: {hint}")
+            raise GraphError(f"{path}: the key {key!r} is unknown: {hint}")
 
 
 def _check_kind(path: Path, key: str, value: Any) -> None:

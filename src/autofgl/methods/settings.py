@@ -13,39 +13,54 @@ class TrainSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
-    model: str = Field("gcn", description="network family, e.g. gcn, gat, sage, appnp")
-    hidden: int = Field(64, ge=1, description="width of the hidden layers")
+    model: str = Field(default="gcn", description="network family, e.g. gcn, gat, sage, appnp")
+    hidden: int = Field(default=64, ge=1, description="width of the hidden layers")
     layers: int = Field(
-        2, ge=1, le=16, description="number of layers, where the family has a choice"
+        default=2, ge=1, le=16, description="number of layers, where the family has a choice"
     )
-    heads: int = Field(8, ge=1, description="attention heads (gat)")
-    hops: int = Field(0, ge=0, description="propagation steps (sgc, appnp); 0: the family's own")
-    teleport: float = Field(0.1, ge=0, le=1, description="APPNP's share of the input, alpha")
-    dropout: float = Field(0.5, ge=0, lt=1, description="dropout rate")
-    lr: float = Field(0.01, gt=0, description="learning rate of Adam")
-    weight_decay: float = Field(5e-4, ge=0, description="L2 penalty")
-    normalize_features: bool = Field(True, description="scale every feature row to sum 1")
-    rounds: int = Field(200, ge=0, description="rounds of the federation")
-    patience: int = Field(0, ge=0, description="stop after so many rounds without a lower "
-                          "validation loss; 0: never")  # fmt: skip
+    heads: int = Field(default=8, ge=1, description="attention heads (gat)")
+    hops: int = Field(
+        default=0, ge=0, description="propagation steps (sgc, appnp); 0: the family's own"
+    )
+    teleport: float = Field(
+        default=0.1, ge=0, le=1, description="APPNP's share of the input, alpha"
+    )
+    dropout: float = Field(default=0.5, ge=0, lt=1, description="dropout rate")
+    lr: float = Field(default=0.01, gt=0, description="learning rate of Adam")
+    weight_decay: float = Field(default=5e-4, ge=0, description="L2 penalty")
+    normalize_features: bool = Field(default=True, description="scale every feature row to sum 1")
+    rounds: int = Field(default=200, ge=0, description="rounds of the federation")
+    patience: int = Field(
+        default=0,
+        ge=0,
+        description="stop after so many rounds without a lower validation loss; 0: never",
+    )
     select: Literal["accuracy", "loss", "last"] = Field(
-        "loss", description="which round's weights are kept: best validation accuracy "
-        "(the loss breaks ties), lowest validation loss, or the last")  # fmt: skip
-    checkpoint_every: int = Field(25, ge=1, description="rounds between checkpoints")
+        default="loss",
+        description="which round's weights are kept: best validation accuracy "
+        "(the loss breaks ties), lowest validation loss, or the last",
+    )
+    checkpoint_every: int = Field(default=25, ge=1, description="rounds between checkpoints")
 
 
 class FederatedSettings(TrainSettings):
     """What a federation adds: how often and what clients exchange."""
 
-    local_epochs: int = Field(3, ge=1, description="local epochs in a round (aggregate=parameters)")
+    local_epochs: int = Field(
+        default=3, ge=1, description="local epochs in a round (aggregate=parameters)"
+    )
     aggregate: Literal["parameters", "gradients"] = Field(
-        "parameters", description="what is averaged: parameters after the local epochs, or the "
-        "gradient of every epoch (FL-AGCNS, Eq. 2)")  # fmt: skip
-    participation: float = Field(1.0, gt=0, le=1, description="share of the clients that train in "
-                                 "a round")  # fmt: skip
-    min_clients: int = Field(1, ge=1, description="fewer clients than this end the run")
-    timeout: float = Field(0, ge=0, description="seconds that a client may take for a round; "
-                           "0: no limit")  # fmt: skip
+        default="parameters",
+        description="what is averaged: parameters after the local epochs, or the "
+        "gradient of every epoch (FL-AGCNS, Eq. 2)",
+    )
+    participation: float = Field(
+        default=1.0, gt=0, le=1, description="share of the clients that train in a round"
+    )
+    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
+    timeout: float = Field(
+        default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
+    )
 
 
 def model_spec(graph: ClientGraph, settings: TrainSettings) -> ModelSpec:

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import Function
 
-from autofgl.nn.sparse import SparseOperator, SparsePattern, constants, spmm
+from autofgl.nn.operation import Operation, constants
+from autofgl.nn.sparse import SparseOperator, SparsePattern, spmm
 
 
 class AttentionPattern:
@@ -32,7 +32,7 @@ class AttentionPattern:
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Softmax over the edges of each target, ``[E, heads] -> [E, heads]``."""
-        weights: Tensor = _EdgeSoftmax.apply(scores, self)  # type: ignore[no-untyped-call]
+        weights: Tensor = _EdgeSoftmax.apply(scores, self)
         return weights
 
     def weighted_sum(self, weights: Tensor, x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class AttentionPattern:
         return self._tiled[heads]
 
 
-class _EdgeSoftmax(Function):
+class _EdgeSoftmax(Operation):
     @staticmethod
     def forward(scores: Tensor, edges: AttentionPattern) -> Tensor:
         if scores.numel() == 0:

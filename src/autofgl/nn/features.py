@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from autofgl.nn.dropout import dropout, dropout_mask
-from autofgl.nn.sparse import SparseOperator, SparsePattern, constants
+from autofgl.nn.operation import constants
+from autofgl.nn.sparse import SparseOperator, SparsePattern
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import Features

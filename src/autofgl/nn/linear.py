@@ -4,7 +4,6 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from autofgl.nn import init
 from autofgl.nn.features import NodeInput
@@ -12,7 +11,10 @@ from autofgl.nn.sparse import SparseOperator
 
 
 class Linear(nn.Module):
-    r"""An affine map :math:`\mathbf{X} \mathbf{W}^{\top} + \mathbf{b}`.
+    r"""An affine map :math:`\mathbf{X} \mathbf{W} + \mathbf{b}`.
+
+    The weight is ``[in_channels, out_channels]``, the transpose of torch's, so that neither the
+    product with sparse features nor the weight's gradient has to be rearranged.
 
     Args:
         in_channels: Width of the input.
@@ -37,7 +39,7 @@ class Linear(nn.Module):
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.scheme = scheme
-        self.weight = nn.Parameter(torch.empty(out_channels, in_channels))
+        self.weight = nn.Parameter(torch.empty(in_channels, out_channels))
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -51,22 +53,20 @@ class Linear(nn.Module):
 
     def forward(self, x: NodeInput) -> Tensor:
         """The affine map."""
-        if isinstance(x, Tensor):
-            return functional.linear(x, self.weight, self.bias)
+        if isinstance(x, Tensor) and self.bias is not None:
+            return torch.addmm(self.bias, x, self.weight)
         return self.shifted(self.product(x))
 
     def product(self, x: NodeInput) -> Tensor:
         """The linear part alone."""
-        if isinstance(x, Tensor):
-            return functional.linear(x, self.weight)
-        return x @ self.weight.t().contiguous()
+        return x @ self.weight
 
     def shifted(self, x: Tensor) -> Tensor:
         """``x`` plus the bias, if there is one."""
         return x if self.bias is None else x + self.bias
 
     def propagated(self, operator: SparseOperator, x: NodeInput) -> Tensor:
-        """``operator @ x @ weight.T``, in the cheaper of the two orders, without the bias."""
+        """``operator @ x @ weight``, in the cheaper of the two orders, without the bias."""
         if isinstance(x, Tensor) and self.in_channels < self.out_channels:
             return self.product(operator @ x)
         return operator @ self.product(x)

@@ -8,35 +8,16 @@ gathering and scattering messages; the transpose that the gradient needs is laid
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import Function
+
+from autofgl.nn.operation import Operation, constants, unwrapped
 
 _INT32_LIMIT = 2**31 - 1
-
-
-@contextmanager
-def constants() -> Iterator[None]:
-    """Build plain tensors, whatever mode the caller is in.
-
-    Operators are laid out at first use and then kept. Without this, one that is first used inside
-    ``torch.inference_mode`` or ``torch.func.grad`` would be unusable afterwards.
-    """
-    with torch.inference_mode(False), torch.no_grad(), torch._C._DisableFuncTorch():
-        yield
-
-
-def unwrapped(tensor: Tensor) -> Tensor:
-    """The plain tensor below the wrappers that ``torch.func`` puts around function arguments."""
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        tensor = torch._C._functorch.get_unwrapped(tensor)
-    return tensor.detach()
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +133,7 @@ class SparseOperator:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[m, n] @ [n, k] -> [m, k]``."""
-        product: Tensor = _ConstantProduct.apply(dense, self)  # type: ignore[no-untyped-call]
+        product: Tensor = _ConstantProduct.apply(dense, self)
         return product
 
     def to_dense(self) -> Tensor:
@@ -189,7 +170,7 @@ def spmm(pattern: SparsePattern, values: Tensor, dense: Tensor) -> Tensor:
     Returns:
         The product ``[m, k]``.
     """
-    product: Tensor = _Product.apply(values, dense, pattern)  # type: ignore[no-untyped-call]
+    product: Tensor = _Product.apply(values, dense, pattern)
     return product
 
 
@@ -204,14 +185,14 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
     Returns:
         ``(left[row] * right[col]).sum(-1)``, ``[nnz]``.
     """
-    entries: Tensor = _SampledProduct.apply(left, right, pattern)  # type: ignore[no-untyped-call]
+    entries: Tensor = _SampledProduct.apply(left, right, pattern)
     return entries
 
 
-class _ConstantProduct(Function):
+class _ConstantProduct(Operation):
     @staticmethod
     def forward(dense: Tensor, operator: SparseOperator) -> Tensor:
-        return _multiply(operator.csr, dense)
+        return _multiply(operator.pattern, operator.csr, dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
@@ -222,10 +203,10 @@ class _ConstantProduct(Function):
         return ctx.operator.T @ grads[0], None
 
 
-class _Product(Function):
+class _Product(Operation):
     @staticmethod
     def forward(values: Tensor, dense: Tensor, pattern: SparsePattern) -> Tensor:
-        return _multiply(_csr(pattern, values), dense)
+        return _multiply(pattern, _csr(pattern, values), dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
@@ -243,7 +224,7 @@ class _Product(Function):
         )
 
 
-class _SampledProduct(Function):
+class _SampledProduct(Operation):
     @staticmethod
     def forward(left: Tensor, right: Tensor, pattern: SparsePattern) -> Tensor:
         zeros = left.new_zeros(pattern.nnz)
@@ -286,11 +267,12 @@ def _csr(pattern: SparsePattern, values: Tensor) -> Tensor:
     )
 
 
-def _multiply(csr: Tensor, dense: Tensor) -> Tensor:
-    if csr.values().numel() == 0 or dense.shape[1] == 0:
-        return dense.new_zeros(csr.shape[0], dense.shape[1])
+def _multiply(pattern: SparsePattern, csr: Tensor, dense: Tensor) -> Tensor:
+    shape = (pattern.shape[0], dense.shape[1])
+    if pattern.nnz == 0 or shape[1] == 0:
+        return dense.new_zeros(shape)
     # ``csr @ dense`` zeroes and copies its result first; with beta = 0, MKL merely writes it.
-    out = dense.new_empty(csr.shape[0], dense.shape[1])
+    out = dense.new_empty(shape)
     return torch.addmm(out, csr, dense.contiguous(), beta=0.0, out=out)
 
 

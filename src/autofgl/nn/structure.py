@@ -10,7 +10,8 @@ from torch import Tensor
 
 from autofgl.errors import GraphError
 from autofgl.nn.attention import AttentionPattern
-from autofgl.nn.sparse import SparseOperator, SparsePattern, constants, unwrapped
+from autofgl.nn.operation import constants, unwrapped
+from autofgl.nn.sparse import SparseOperator, SparsePattern
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
@@ -35,7 +36,8 @@ class Structure:
         self.edge_index = unwrapped(edge_index)
         self.num_nodes = num_nodes
         self.dtype = dtype
-        _check(self.edge_index, num_nodes)
+        with constants():
+            _check(self.edge_index, num_nodes)
 
     @classmethod
     def of(cls, edges: Structure | Tensor, num_nodes: int, dtype: torch.dtype) -> Structure:

@@ -53,4 +53,5 @@ class RunProgress:
         if self._bar is not None:
             self._bar.update(self._task, completed=row["round"], figures=figures)
         elif self._console is not None and row["round"] % max(1, self._rounds // 10) == 0:
-            self._console.print(f"{self._title} {row['round']}/{self._rounds}  {figures}")
+            line = f"{self._title} {row['round']}/{self._rounds}  {figures}"
+            self._console.print(line, highlight=False, soft_wrap=True)

@@ -13,7 +13,7 @@ from autofgl.nn.structure import Structure
 
 class GatedGraph(GNN):
     """Recurrent message passing between two linear layers, after `"Gated Graph Sequence Neural
-    Networks" <https://arxiv.org/abs/1511.05493>`_.
+    Networks" <https://arxiv.org/abs/1511.05493>`_. The gates are its only nonlinearity.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -26,7 +26,6 @@ class GatedGraph(GNN):
         self, x: NodeInput, structure: Structure, generator: torch.Generator | None
     ) -> Tensor:
         """Map, pass messages, map."""
-        x = torch.relu(self.lin1(self.dropped(x, generator)))
-        x = torch.relu(self.conv(x, structure))
-        out: Tensor = self.lin2(self.dropped(x, generator))
+        state = self.conv(self.lin1(self.dropped(x, generator)), structure)
+        out: Tensor = self.lin2(self.dropped(state, generator))
         return out
