@@ -79,7 +79,7 @@ def start(
     method = find_method(config.method)
     layers = sort_settings(config, method.Settings)
     validate_clients(clients)
-    method.check(clients, layers.method)
+    method.check(method.arrange(clients), layers.method, config.secure)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, {**whole, "clients": len(clients)})
     return _execute(config, layers, clients, folder, console)
@@ -153,11 +153,12 @@ def _execute(
     method_class = find_method(config.method)
     graphs = method_class.arrange(clients)
     factories = {
-        graph.name: method_class.party(graph, layers.method, config.seed) for graph in graphs
+        graph.name: method_class.party(graph, layers.method, config.seed, config.secure)
+        for graph in graphs
     }
     federation = InProcess(factories, folder=folder.checkpoints)
     try:
-        method = method_class(federation, layers.method, config.seed)
+        method = method_class(federation, layers.method, config.seed, config.secure)
         finished = run_rounds(
             method, folder, budget_s=config.budget_s, console=console, title=config.method
         )

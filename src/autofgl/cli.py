@@ -49,7 +49,9 @@ def run(
     partition: Annotated[
         str | None, typer.Option(help="How the graph is cut, e.g. metis. [default: metis]")
     ] = None,
-    secure: Annotated[str | None, typer.Option(help="Protection of sums. [default: none]")] = None,
+    secure: Annotated[
+        str | None, typer.Option(help="Protection of sums: none, ckks or shares. [default: none]")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Root of all chance. [default: 0]")] = None,
     budget: Annotated[
         str | None, typer.Option(help="Begin no round after this time, e.g. 90s, 10m, 1h30m.")
@@ -236,6 +238,7 @@ def _show(result: "Result") -> None:
             (row["name"], *(str(row[key]) for key in ("nodes", "train", "val", "test")),
              f"{row['test_accuracy']:.4f}" if row["test"] else "-")
             for row in figures["per_client"]
+            if "nodes" in row
         ],
     )  # fmt: skip
     _console.print(

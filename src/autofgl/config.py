@@ -13,8 +13,8 @@ from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.graphs.synthetic import SyntheticSettings
+from autofgl.secure import MODES
 
-SECURE_MODES = ("none",)
 ENGINES = ("inprocess",)
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -95,8 +95,8 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
             f"{len(config.graphs)} graph files make {len(config.graphs)} clients, "
             f"not {config.clients}: leave --clients out"
         )
-    if config.secure not in SECURE_MODES:
-        raise unknown_name("secure mode", config.secure, SECURE_MODES)
+    if config.secure not in MODES:
+        raise unknown_name("secure mode", config.secure, MODES)
     if config.engine not in ENGINES:
         raise unknown_name("engine", config.engine, ENGINES)
     _ = config.budget_s

@@ -16,6 +16,7 @@ def make(
     clients: Sequence[ClientGraph],
     *,
     seed: int = 0,
+    secure: str = "none",
     strict: bool = True,
     folder: Path | None = None,
     observer: Observer | None = None,
@@ -24,9 +25,13 @@ def make(
     """A method on an in-process federation; payloads are encoded unless a test says otherwise."""
     found = find_method(name)
     checked = found.Settings(**settings)
-    factories = {graph.name: found.party(graph, checked, seed) for graph in found.arrange(clients)}
+    factories = {
+        graph.name: found.party(graph, checked, seed, secure) for graph in found.arrange(clients)
+    }
     engine = InProcess(factories, strict=strict, folder=folder, observer=observer)
-    return found(engine, checked, seed)
+    method = found(engine, checked, seed, secure)
+    method.connect()
+    return method
 
 
 def rounds(method: Method, count: int) -> list[dict[str, Any]]:

@@ -203,8 +203,8 @@ def with_a_dying_client(
 
     make_party = fedavg.FedAvg.party.__func__  # type: ignore[attr-defined]
 
-    def party(cls: Any, graph: ClientGraph, settings: Any, seed: int) -> Any:
-        factory = make_party(cls, graph, settings, seed)
+    def party(cls: Any, graph: ClientGraph, *rest: Any) -> Any:
+        factory = make_party(cls, graph, *rest)
         if graph.name != "client-1":
             return factory
         return lambda context: dying(factory(context), at=3)
@@ -266,7 +266,7 @@ def test_clients_that_are_empty_or_have_no_labels_weigh_nothing(
 def test_a_diverging_client_is_named(small_clients: list[ClientGraph]) -> None:
     broken = replace(small_clients[0], x=np.full(small_clients[0].x.shape, np.nan, "f4"))
     method = make("fedavg", [broken, *small_clients[1:]], rounds=3)
-    with pytest.raises(FederationError, match=r"client-0.*training loss"):
+    with pytest.raises(FederationError, match=r"client-0.*not finite.*lower 'lr'"):
         rounds(method, 3)
 
 
@@ -288,7 +288,7 @@ def test_features_labels_and_edges_never_travel(
                 stack += list(value.values())
             elif isinstance(value, np.ndarray):
                 seen.update(value.shape)
-            assert not isinstance(value, bytes)
+            assert not isinstance(value, bytes) or not value
 
     settings = {"aggregate": aggregate} if name == "fedavg" else {}
     method = make(name, small_clients, rounds=3, observer=watch, **settings)

@@ -9,8 +9,10 @@ Client i weighs n_i / Σ_j n_j, with n_i its training nodes, and applies the wei
 so the server only adds. The weight travels in the same sum: dividing by it makes the average right
 whoever took part. One client with all nodes is exactly centralised training.
 
-Who learns what: the server sees each client's weighted parameters or gradients, its node counts
-and its accuracies. Clients see the averages. Nobody sees features, labels or edges of another.
+Who learns what: with ``secure=none`` the server sees each client's weighted parameters or
+gradients, its node counts and its accuracies. With the other modes it sees only their sums, and
+with gradients not even those: the clients alone open the summed gradient. Clients see the averages.
+Nobody sees features, labels or edges of another.
 """
 
 from collections.abc import Mapping
@@ -22,46 +24,76 @@ import numpy as np
 from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation, require
-from autofgl.federation.party import Party, Replies
+from autofgl.federation.party import Context, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.local_model import LocalModel
 from autofgl.methods.method import Method, Outcome, Row, Weights
-from autofgl.methods.metrics import BestRound, Metrics
-from autofgl.methods.outcome import describe, outcome
+from autofgl.methods.metrics import BestRound, Metrics, scale_down, scale_up
+from autofgl.methods.outcome import Report, describe, outcome
 from autofgl.methods.settings import FederatedSettings
+from autofgl.methods.sums import FederatedSums, SummingParty, average, weighted
 from autofgl.seeding import numpy_generator
 
+#: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
+COUNT_UNIT = 4096
 
-class FedAvgClient(Party):
+
+class FedAvgClient(SummingParty):
     """Trains on its own graph from what the server sends."""
 
-    operations: ClassVar[frozenset[str]] = frozenset({"start", "round", "conclude", "export"})
+    operations: ClassVar[frozenset[str]] = SummingParty.operations | {
+        "start", "round", "absorb", "conclude", "export",
+    }  # fmt: skip
 
-    def __init__(self, graph: ClientGraph, settings: FederatedSettings, seed: int) -> None:
+    def __init__(
+        self,
+        context: Context,
+        graph: ClientGraph,
+        settings: FederatedSettings,
+        seed: int,
+        secure: str,
+    ) -> None:
+        super().__init__(context, secure, settings.secure_threshold)
         self._graph = graph
         self._settings = settings
+        self._secure = secure
         self._local = LocalModel(graph, settings, seed)
         self._best: Weights | None = None
 
     def start(self, payload: Payload) -> Payload:  # noqa: ARG002
-        """Number of own training nodes."""
-        return {"train": self._local.train_nodes}
+        """Number of own training, validation and test nodes."""
+        counts = self._local.evaluate().reshape(-1, 3)[:, 2]
+        return {"counts": self.sums.protect("start", {"counts": counts / COUNT_UNIT})}
 
     def round(self, payload: Payload) -> Payload:
         """Take in the news, evaluate it, and contribute to the next average if asked to.
 
         Payload: ``round``; ``weights`` or ``gradient``, once there are any; ``keep`` if the weights
-        held until now are the best so far; ``total``, the federation's training nodes; ``train``.
+        held until now are the best so far; ``totals``, the federation's node counts; ``train``.
+        With a secure mode a client that does not train contributes zeros: masks need all parties.
         """
-        self._take_in(payload)
-        reply: Payload = {"metrics": self._local.evaluate()}
-        if payload["train"]:
-            share = self._local.train_nodes / max(payload["total"], 1)
-            update = self._update(payload["round"])
-            reply["share"] = share
-            reply["update"] = {name: np.float32(share) * value for name, value in update.items()}
+        self.absorb(payload)
+        at, train = payload["round"], payload["train"]
+        reply = {"metrics": self._metrics(f"metrics-{at}", payload["totals"])}
+        if train or (self._secure != "none" and payload["contribute"]):
+            share = self._local.train_nodes / max(payload["totals"][0], 1) if train else 0.0
+            reply["update"] = self.sums.protect(
+                f"update-{at}", weighted(self._update(at, train), share), reveal=self._reveal
+            )
         return reply
+
+    def absorb(self, payload: Payload) -> Payload:
+        """Take in the last average, and first keep the weights held until now if they are best."""
+        if payload.get("keep"):
+            self._best = self._local.weights()
+        if "weights" in payload:
+            self._local.load_weights(payload["weights"])
+        if "gradient" in payload:
+            gradient = average(self.sums.open(payload["gradient"]))
+            if gradient:
+                self._local.apply(gradient)
+        return {}
 
     def conclude(self, payload: Payload) -> Payload:
         """Evaluate the final weights: those given, or the best that were kept."""
@@ -69,7 +101,13 @@ class FedAvgClient(Party):
             self._local.load_weights(payload["weights"])
         elif self._best is not None:
             self._local.load_weights(self._best)
-        return describe(self._graph, self._local)
+        seconds = np.array([self._local.inference_seconds(), 1.0])
+        reply = {
+            "metrics": self._metrics("conclude-metrics", payload["totals"]),
+            "seconds": self.sums.protect("conclude-seconds", {"seconds": seconds}),
+        }
+        own = describe(self._graph, self._local) if self._secure == "none" else {}
+        return {**reply, "own": own}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
         """The weights held now, and the network that they belong to."""
@@ -85,15 +123,17 @@ class FedAvgClient(Party):
         self._local.load_state(state)
         self._best = state.get("best")
 
-    def _take_in(self, payload: Payload) -> None:
-        if payload.get("keep"):
-            self._best = self._local.weights()
-        if "weights" in payload:
-            self._local.load_weights(payload["weights"])
-        if "gradient" in payload:
-            self._local.apply(payload["gradient"])
+    @property
+    def _reveal(self) -> Any:
+        return "parties" if self._settings.aggregate == "gradients" else "server"
 
-    def _update(self, at: int) -> Weights:
+    def _metrics(self, tag: str, totals: list[int]) -> Payload:
+        scaled = scale_down(self._local.evaluate(), totals)
+        return self.sums.protect(tag, {"metrics": scaled})
+
+    def _update(self, at: int, train: bool) -> Weights:
+        if not train:
+            return self._local.weights()
         if self._settings.aggregate == "gradients":
             return self._local.gradient(at)
         self._local.train(self._settings.local_epochs, at)
@@ -109,19 +149,25 @@ class FedAvg(Method):
 
     summary: ClassVar[str] = "federated averaging of parameters or gradients"
     Settings: ClassVar[type[FederatedSettings]] = FederatedSettings
+    sums_securely: ClassVar[bool] = True
     settings: FederatedSettings
 
-    def __init__(self, federation: Federation, settings: FederatedSettings, seed: int) -> None:
-        super().__init__(federation, settings, seed)
-        self._total = 0
+    def __init__(
+        self, federation: Federation, settings: FederatedSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._sums = FederatedSums(federation, secure, settings.secure_threshold)
+        self._totals = [0, 0, 0]
         self._news: Payload = {}
         self._best = BestRound(settings.select)
         self._best_weights: Weights | None = None
 
     @classmethod
-    def party(cls, graph: ClientGraph, settings: FederatedSettings, seed: int) -> PartyFactory:
+    def party(
+        cls, graph: ClientGraph, settings: FederatedSettings, seed: int, secure: str = "none"
+    ) -> PartyFactory:
         """The client side."""
-        return lambda _: FedAvgClient(graph, settings, seed)
+        return lambda context: FedAvgClient(context, graph, settings, seed, secure)
 
     @property
     def done(self) -> bool:
@@ -129,10 +175,15 @@ class FedAvg(Method):
         patience = self.settings.patience
         return super().done or bool(patience and self._best.since_lower_loss >= patience)
 
+    def connect(self) -> None:
+        """Agree on keys."""
+        self._sums.setup()
+
     def setup(self) -> None:
-        """Count the training nodes; with ``parameters``, take the common initial weights."""
-        replies = self._call("start", {})
-        self._total = sum(reply["train"] for reply in replies.ok.values())
+        """Count the nodes; with ``parameters``, take the common initial weights."""
+        replies = self._call("start", {}).ok
+        counts = self._sums.total("start", replies, "counts")["counts"] * COUNT_UNIT
+        self._totals = [round(float(count)) for count in counts]
         if self.settings.aggregate == "parameters":
             self._news = {"weights": self._export()["weights"]}
 
@@ -140,12 +191,8 @@ class FedAvg(Method):
         """One round."""
         self.round += 1
         chosen = self._participants()
-        replies = self._call(
-            "round",
-            {**self._news, "round": self.round, "total": self._total},
-            each={name: {"train": name in chosen} for name in self.federation.parties},
-        )
-        metrics = Metrics.of(_sum(reply["metrics"] for reply in replies.ok.values()))
+        replies = self._round(chosen)
+        metrics = self._metrics(f"metrics-{self.round}", replies.ok)
         keep = self._judge(self.round - 1, metrics)
         self._news = self._average(replies.ok)
         if self.settings.aggregate == "gradients":
@@ -154,28 +201,39 @@ class FedAvg(Method):
         del row["val_nodes"]
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
+    def before_checkpoint(self) -> None:
+        """Let the clients take in a gradient that only the present keys can open."""
+        if self.secure != "none" and "gradient" in self._news:
+            self._call("absorb", self._news)
+            self._news = {}
+
     def finish(self) -> Outcome:
         """Evaluate the last average too, then report on the best weights."""
-        news = {**self._news, "round": self.round + 1, "total": self._total, "train": False}
-        replies = self._call("round", news)
-        metrics = Metrics.of(_sum(reply["metrics"] for reply in replies.ok.values()))
+        self.round += 1
+        metrics = self._metrics(f"metrics-{self.round}", self._round(set(), last=True).ok)
+        self.round -= 1
         last_is_best = self._judge(self.round, metrics)
-        if self.settings.aggregate == "gradients":
-            if last_is_best:
-                self._call("round", {"keep": True, "round": 0, "total": 0, "train": False})
-            replies = self._call("conclude", {})
-        else:
-            replies = self._call("conclude", {"weights": self._best_weights})
+        final: Payload = {"totals": self._totals}
+        if self.settings.aggregate == "parameters":
+            final["weights"] = self._best_weights
+        elif last_is_best:
+            self._call("absorb", {"keep": True})
+        replies = self._call("conclude", final).ok
         exported = self._export()
-        return outcome(
-            replies.ok, exported["spec"], {"model": exported["weights"]}, self._best.round
+        seconds = self._sums.total("conclude-seconds", replies, "seconds")["seconds"]
+        report = Report(
+            metrics=self._metrics("conclude-metrics", replies),
+            clients={name: reply["own"] for name, reply in replies.items()},
+            inference_s=float(seconds[0] / seconds[1]),
+            best_round=self._best.round,
         )
+        return outcome(report, exported["spec"], {"model": exported["weights"]})
 
     def state(self) -> Payload:
         """Everything between two rounds."""
         state: Payload = {
             "round": self.round,
-            "total": self._total,
+            "totals": self._totals,
             "news": self._news,
             "best": asdict(self._best),
         }
@@ -183,9 +241,21 @@ class FedAvg(Method):
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self.round, self._total, self._news = state["round"], state["total"], state["news"]
+        self.round, self._totals, self._news = state["round"], state["totals"], state["news"]
         self._best = BestRound(**state["best"])
         self._best_weights = state.get("weights")
+
+    def _round(self, chosen: set[str], last: bool = False) -> Replies:
+        message = {"round": self.round, "totals": self._totals, "contribute": not last}
+        return self._call(
+            "round",
+            {**self._news, **message},
+            each={name: {"train": name in chosen} for name in self.federation.parties},
+        )
+
+    def _metrics(self, tag: str, replies: Mapping[str, Payload]) -> Metrics:
+        scaled = self._sums.total(tag, replies, "metrics")["metrics"]
+        return Metrics.of(scale_up(scaled, self._totals))
 
     def _judge(self, at: int, metrics: Metrics) -> bool:
         """Whether the weights just evaluated are the best so far; the server keeps what it has."""
@@ -201,17 +271,15 @@ class FedAvg(Method):
         return set(rng.choice(parties, count, replace=False).tolist())
 
     def _average(self, replies: Mapping[str, Payload]) -> Payload:
-        updates = [reply for reply in replies.values() if "update" in reply]
-        share = sum(reply["share"] for reply in updates)
-        if not share:
-            return {key: value for key, value in self._news.items() if key == "weights"}
-        kind = "weights" if self.settings.aggregate == "parameters" else "gradient"
-        names = updates[0]["update"]
-        average = {
-            name: _sum(reply["update"][name] for reply in updates) / np.float32(share)
-            for name in names
-        }
-        return {kind: average}
+        """The next news: the average itself, or the sealed sum that the clients will average."""
+        tag = f"update-{self.round}"
+        unchanged = {key: value for key, value in self._news.items() if key == "weights"}
+        if not any("update" in reply for reply in replies.values()):
+            return unchanged
+        if self.settings.aggregate == "gradients":
+            return {"gradient": self._sums.seal(tag, replies, "update")}
+        weights = average(self._sums.total(tag, replies, "update"))
+        return {"weights": weights} if weights else unchanged
 
     def _export(self) -> Payload:
         first = self.federation.parties[0]
@@ -230,11 +298,3 @@ class FedAvg(Method):
             if failure.kind == "lost" or self.settings.aggregate == "gradients":
                 self.federation.drop(name)
         return require(op, replies, self.settings.min_clients)
-
-
-def _sum(values: Any) -> Any:
-    """Sum in the order of the parties, keeping the dtype."""
-    total, *rest = values
-    for value in rest:
-        total = total + value
-    return total

@@ -78,7 +78,11 @@ class LocalModel:
         self._optimiser.step()
 
     def evaluate(self) -> Sums:
-        """Loss sum, correct predictions and count on each mask, ``[9]``."""
+        """Loss sum, correct predictions and count on each mask, ``[9]``.
+
+        Raises:
+            AutoFGLError: Training has diverged.
+        """
         logits = self.logits()
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes, labels in zip(sums, self._nodes, self._labels, strict=True):
@@ -87,6 +91,8 @@ class LocalModel:
                 row[0] = float(F.cross_entropy(chosen, labels, reduction="sum"))
                 row[1] = int((chosen.argmax(1) == labels).sum())
                 row[2] = len(nodes)
+        if not np.isfinite(sums).all():
+            raise AutoFGLError(f"the loss of {self.name} is not finite any more: lower 'lr'")
         return sums.reshape(-1)
 
     @torch.no_grad()
@@ -138,8 +144,6 @@ class LocalModel:
         self._optimiser.zero_grad()
         logits = self.model(self._features, self._structure, generator)
         loss = F.cross_entropy(logits[self._nodes[0]], self._labels[0])
-        if not torch.isfinite(loss):
-            raise AutoFGLError(f"the training loss of {self.name} is {loss.item()}: lower 'lr'")
         loss.backward()  # type: ignore[no-untyped-call]
 
 

@@ -8,11 +8,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from autofgl.errors import UserError
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.settings import TrainSettings, model_spec
+from autofgl.secure import make_server
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -30,7 +32,7 @@ class Outcome:
         spec: JSON form of the network.
         models: Weights by name; one entry ``model`` unless every client has its own.
         parameters: Number of parameters of one network.
-        inference_s: Seconds that the slowest client needs to classify its nodes.
+        inference_s: Seconds that a client needs to classify its nodes, mean over clients.
         architecture: The network in words.
         extra: More for ``result.json``.
     """
@@ -54,11 +56,16 @@ class Method(ABC):
 
     summary: ClassVar[str]
     Settings: ClassVar[type[TrainSettings]]
+    #: Whether the method sums through :mod:`autofgl.secure`, so that a secure mode means something.
+    sums_securely: ClassVar[bool] = False
 
-    def __init__(self, federation: Federation, settings: Any, seed: int) -> None:
+    def __init__(
+        self, federation: Federation, settings: Any, seed: int, secure: str = "none"
+    ) -> None:
         self.federation = federation
         self.settings = settings
         self.seed = seed
+        self.secure = secure
         self.round = 0
 
     @classmethod
@@ -67,17 +74,24 @@ class Method(ABC):
         return list(clients)
 
     @classmethod
-    def check(cls, clients: Sequence[ClientGraph], settings: Any) -> None:
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """Refuse settings that cannot work on these graphs, before anything is begun.
 
         Raises:
             UserError: They cannot; the message says why.
         """
         model_spec(clients[0], settings)
+        if secure != "none" and not cls.sums_securely:
+            raise UserError(f"nothing is summed here that --secure {secure} could protect")
+        if secure != "none":
+            threshold = settings.secure_threshold or None
+            make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
 
     @classmethod
     @abstractmethod
-    def party(cls, graph: ClientGraph, settings: Any, seed: int) -> PartyFactory:
+    def party(
+        cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
+    ) -> PartyFactory:
         """Builds the client side on one client's graph."""
 
     @property
@@ -90,6 +104,12 @@ class Method(ABC):
     def done(self) -> bool:
         """Whether there is nothing left to do."""
         return self.round >= self.rounds
+
+    def connect(self) -> None:  # noqa: B027
+        """Agree on keys or the like with the parties; also when a run is resumed."""
+
+    def before_checkpoint(self) -> None:  # noqa: B027
+        """Bring everything into a state that outlives the present keys."""
 
     @abstractmethod
     def setup(self) -> None:

@@ -5,6 +5,7 @@ and the server needs no client's own figures (METHODS, common setting: each clie
 number of training, validation or test nodes, and one with none weighs nothing).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -34,7 +35,7 @@ class Metrics:
     def of(cls, sums: Sums) -> "Metrics":
         """Metrics from a vector of sums, ``[9]``."""
         loss, correct, count = np.asarray(sums, np.float64).reshape(len(SPLITS), 3).T
-        nodes = np.maximum(count, 1)
+        nodes = np.maximum(count, 1.0)
         losses, accuracies = (loss / nodes).tolist(), (correct / nodes).tolist()
         return cls(
             train_loss=losses[0],
@@ -45,6 +46,22 @@ class Metrics:
             test_accuracy=accuracies[2],
             val_nodes=round(float(count[1])),
         )
+
+
+def scale_down(sums: Sums, totals: Sequence[int]) -> Sums:
+    """Sums over the federation's node counts ``[3]``: small numbers, fit for any secure sum."""
+    return (sums.reshape(len(SPLITS), 3) / _divisors(totals)).reshape(-1)
+
+
+def scale_up(scaled: Sums, totals: Sequence[int]) -> Sums:
+    """Undo :func:`scale_down` after summing; counts become whole numbers again."""
+    sums = scaled.reshape(len(SPLITS), 3) * _divisors(totals)
+    sums[:, 1:] = np.rint(sums[:, 1:])
+    return sums.reshape(-1)
+
+
+def _divisors(totals: Sequence[int]) -> Sums:
+    return np.maximum(np.asarray(totals, np.float64), 1.0)[:, None]
 
 
 @dataclass

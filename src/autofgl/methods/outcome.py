@@ -1,9 +1,8 @@
 """From the clients' last reports to the outcome of a run."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
@@ -13,42 +12,51 @@ from autofgl.methods.metrics import Metrics
 from autofgl.nn.models import ModelSpec
 
 
+@dataclass(frozen=True)
+class Report:
+    """What the server knows at the end.
+
+    Attributes:
+        metrics: Federated figures of the chosen weights.
+        clients: What each client tells about itself; empty where that is its own affair.
+        inference_s: Seconds that a client needs to classify its nodes, mean over clients.
+        best_round: After how many rounds the chosen weights were reached.
+    """
+
+    metrics: Metrics
+    clients: Mapping[str, Payload]
+    inference_s: float
+    best_round: int
+
+
 def describe(graph: ClientGraph, local: LocalModel) -> Payload:
-    """A client's last report: sizes, metrics and the time of one pass."""
+    """A client's sizes and metrics, as it tells them in the clear."""
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges // 2,
         "metrics": local.evaluate(),
-        "inference_s": local.inference_seconds(),
     }
 
 
-def outcome(
-    reports: Mapping[str, Payload],
-    spec: dict[str, Any],
-    models: dict[str, Weights],
-    best_round: int,
-) -> Outcome:
-    """Sum the reports up.
+def outcome(report: Report, spec: dict[str, Any], models: dict[str, Weights]) -> Outcome:
+    """Sum a run up.
 
     Args:
-        reports: :func:`describe` of each client.
+        report: The figures.
         spec: JSON form of the network.
         models: Weights by name.
-        best_round: After how many rounds the chosen weights were reached.
     """
-    total = Metrics.of(np.sum([report["metrics"] for report in reports.values()], axis=0))
     one_model = next(iter(models.values()))
     return Outcome(
-        test_accuracy=total.test_accuracy,
-        val_accuracy=total.val_accuracy,
-        per_client=[_client(name, report) for name, report in reports.items()],
+        test_accuracy=report.metrics.test_accuracy,
+        val_accuracy=report.metrics.val_accuracy,
+        per_client=[_client(name, told) for name, told in report.clients.items()],
         spec=spec,
         models=models,
         parameters=sum(value.size for value in one_model.values()),
-        inference_s=max(report["inference_s"] for report in reports.values()),
+        inference_s=report.inference_s,
         architecture=in_words(ModelSpec.from_json(spec)),
-        extra={"best_round": best_round, "val_loss": total.val_loss},
+        extra={"best_round": report.best_round, "val_loss": report.metrics.val_loss},
     )
 
 
@@ -58,13 +66,15 @@ def in_words(spec: ModelSpec) -> str:
     return f"{spec.family}, {layers}, {spec.in_features} → {spec.hidden} → {spec.classes}"
 
 
-def _client(name: str, report: Payload) -> dict[str, Any]:
-    metrics = Metrics.of(report["metrics"])
-    train, val, test = (int(count) for count in report["metrics"].reshape(3, 3)[:, 2])
+def _client(name: str, told: Payload) -> dict[str, Any]:
+    if not told:
+        return {"name": name}
+    metrics = Metrics.of(told["metrics"])
+    train, val, test = (int(count) for count in told["metrics"].reshape(3, 3)[:, 2])
     return {
         "name": name,
-        "nodes": report["nodes"],
-        "edges": report["edges"],
+        "nodes": told["nodes"],
+        "edges": told["edges"],
         "train": train,
         "val": val,
         "test": test,

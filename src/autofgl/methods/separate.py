@@ -22,7 +22,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.local_model import LocalModel
 from autofgl.methods.method import Method, Outcome, Row, Weights
 from autofgl.methods.metrics import BestRound, Metrics
-from autofgl.methods.outcome import describe, outcome
+from autofgl.methods.outcome import Report, describe, outcome
 from autofgl.methods.settings import TrainSettings
 
 
@@ -61,7 +61,9 @@ class SeparateClient(Party):
             if self._best.update(payload["round"], last):
                 self._best_weights = self._local.weights()
         self._local.load_weights(self._best_weights)
-        return {**describe(self._graph, self._local), "best_round": self._best.round}
+        told = describe(self._graph, self._local)
+        seconds = self._local.inference_seconds()
+        return {"own": told, "seconds": seconds, "best_round": self._best.round}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
         """The best weights, and the network that they belong to."""
@@ -85,13 +87,18 @@ class Separate(Method):
     summary: ClassVar[str] = "every client trains alone, nothing is exchanged"
     Settings: ClassVar[type[TrainSettings]] = TrainSettings
 
-    def __init__(self, federation: Federation, settings: TrainSettings, seed: int) -> None:
-        super().__init__(federation, settings, seed)
+    def __init__(
+        self, federation: Federation, settings: TrainSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
         self._all_stopped = False
 
     @classmethod
-    def party(cls, graph: ClientGraph, settings: TrainSettings, seed: int) -> PartyFactory:
+    def party(
+        cls, graph: ClientGraph, settings: TrainSettings, seed: int, secure: str = "none"
+    ) -> PartyFactory:
         """The client side."""
+        del secure  # nothing is summed that would need it
         return lambda _: SeparateClient(graph, settings, seed)
 
     @property
@@ -114,14 +121,20 @@ class Separate(Method):
 
     def finish(self) -> Outcome:
         """Report on every client's best weights."""
-        reports = self._call("conclude", {"round": self.round}).ok
+        replies = self._call("conclude", {"round": self.round}).ok
         exports = self._call("export", {}).ok
         models = {name: export["weights"] for name, export in exports.items()}
         spec = next(iter(exports.values()))["spec"]
-        best_round = max(report["best_round"] for report in reports.values())
         if len(models) == 1:
             models = {"model": next(iter(models.values()))}
-        return outcome(reports, spec, models, best_round)
+        sums = np.sum([reply["own"]["metrics"] for reply in replies.values()], axis=0)
+        report = Report(
+            metrics=Metrics.of(sums),
+            clients={name: reply["own"] for name, reply in replies.items()},
+            inference_s=float(np.mean([reply["seconds"] for reply in replies.values()])),
+            best_round=max(reply["best_round"] for reply in replies.values()),
+        )
+        return outcome(report, spec, models)
 
     def state(self) -> Payload:
         """Everything between two rounds."""

@@ -58,6 +58,11 @@ class FederatedSettings(TrainSettings):
         default=1.0, gt=0, le=1, description="share of the clients that train in a round"
     )
     min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
+    secure_threshold: int = Field(
+        default=0,
+        ge=0,
+        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
+    )
     timeout: float = Field(
         default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
     )

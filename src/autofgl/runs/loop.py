@@ -54,6 +54,7 @@ def run_rounds(
         return before + time.perf_counter() - start
 
     def save() -> None:
+        method.before_checkpoint()
         state = {"method": method.state(), "round": method.round, "wall_s": elapsed()}
         checkpoint.save(folder.checkpoints, method.round, state, method.federation)
 
@@ -86,9 +87,11 @@ def run_rounds(
 def _begin(method: Method, folder: RunFolder) -> float:
     """Resume from the newest checkpoint or set up afresh; seconds spent in earlier sittings."""
     if not checkpoint.exists(folder.checkpoints):
+        method.connect()
         method.setup()
         return 0.0
     state = checkpoint.load_latest(folder.checkpoints, method.federation)
+    method.connect()
     method.load_state(state["method"])
     return float(state["wall_s"])
 
@@ -98,6 +101,9 @@ def _complete(row: Row, method: Method, wall_s: float) -> Row:
     meter = method.federation.meter
     row_start = {"round": row["round"], "wall_s": round(wall_s, 6)}
     traffic = {"bytes_up": meter.total("up"), "bytes_down": meter.total("down")}
+    if "secure" in meter.ops:
+        secure = meter.ops["secure"]
+        traffic["bytes_secure"] = secure.bytes_up + secure.bytes_down
     if meter.total("peer"):
         traffic["bytes_peer"] = meter.total("peer")
     return {**row_start, **traffic, **row}

@@ -1,0 +1,160 @@
+"""What a secure sum is: two small state machines that exchange payloads.
+
+Every party holds a :class:`SumClient`, the server a :class:`SumServer`. They talk only through
+payloads, which the caller carries: a party's contribution travels in the reply of whatever
+operation made it, and the server reaches the parties through a function that the caller hands in
+(:data:`Ask`). So the same code runs in one process and over any engine.
+
+A run goes like this::
+
+    server.setup(ask)                                        # once, and again after a resume
+    contribution = client.protect("round-1", {"w": w})       # at every party
+    total = server.total("round-1", contributions, ask)      # the server learns the sum ...
+
+    contribution = client.protect("round-2", {"w": w}, reveal="parties")
+    sealed = server.seal("round-2", contributions, ask)      # ... or it does not,
+    sums = client.open(sealed)                               # and every party does
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autofgl.errors import AutoFGLError, UserError
+
+#: What crosses between parties; see :mod:`autofgl.federation.payload`.
+Payload: TypeAlias = dict[str, Any]
+
+#: Who gets to read a sum. A party fixes it when it contributes.
+Reveal: TypeAlias = Literal["server", "parties"]
+
+#: ``ask(phase, message for each party)`` gives the good answers by party. A party that is lost, is
+#: late or refuses is absent from them.
+Ask: TypeAlias = Callable[[str, Mapping[str, Payload]], Mapping[str, Payload]]
+
+Array: TypeAlias = NDArray[Any]
+Sums: TypeAlias = dict[str, NDArray[np.float64]]
+
+
+class SecureSumError(AutoFGLError):
+    """A sum cannot be made: bad values, too few parties, damaged or foreign messages."""
+
+
+class SumRefused(SecureSumError):
+    """A party declines a request that could reveal more than a sum."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """A revealed sum.
+
+    Attributes:
+        vectors: The named sums, float64, in the contributions' shapes.
+        contributors: The parties whose vectors are in it, in the order of the parties.
+    """
+
+    vectors: Sums
+    contributors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SumSettings:
+    """What all parties and the server of a run agree on.
+
+    Attributes:
+        parties: Names of all parties, in order.
+        threshold: Fewest parties whose sum may be revealed, and for ``shares`` the parties that
+            are needed to unmask it. The mode's own choice if not given.
+        fraction_bits: Values are rounded to multiples of ``2**-fraction_bits``. The mode's own
+            choice if not given.
+        shared_secret: Bytes that all parties were given by hand and the server was not. With them
+            not even a server that cheats at the key exchange can read along.
+    """
+
+    parties: tuple[str, ...]
+    threshold: int | None = None
+    fraction_bits: int | None = None
+    shared_secret: bytes = b""
+
+    def __post_init__(self) -> None:
+        if len(set(self.parties)) != len(self.parties):
+            raise UserError(f"party names must differ, got {', '.join(self.parties)}")
+        if self.threshold is not None and not 2 <= self.threshold <= len(self.parties):
+            raise UserError(
+                f"threshold must lie between 2 and the {len(self.parties)} parties, "
+                f"got {self.threshold}"
+            )
+
+    def __repr__(self) -> str:
+        return f"SumSettings(parties={self.parties}, threshold={self.threshold})"
+
+    def at_least(self, default: int) -> int:
+        """The threshold, or a mode's default. A secure sum needs two parties."""
+        if len(self.parties) < 2:
+            raise UserError("a secure sum needs at least two parties; use secure mode 'none'")
+        return default if self.threshold is None else self.threshold
+
+    def precision(self, default: int) -> int:
+        """The fraction bits, or a mode's default."""
+        bits = default if self.fraction_bits is None else self.fraction_bits
+        if not 1 <= bits <= 52:
+            raise UserError(f"fraction bits must lie between 1 and 52, got {bits}")
+        return bits
+
+
+class SumClient(Protocol):
+    """A party's side. It holds secrets and therefore has no state to save: set up again."""
+
+    def handle(self, phase: str, message: Payload) -> Payload:
+        """Answer a phase of the protocol that the server drives.
+
+        Raises:
+            SecureSumError: The message is damaged, or answering it could reveal too much.
+        """
+        ...
+
+    def protect(
+        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+    ) -> Payload:
+        """This party's contribution to the sum called ``tag``. A tag is used once.
+
+        Args:
+            tag: Name of the sum, the same at all parties, such as ``round-17``.
+            vectors: Finite values, weights already applied; any shapes, the same at all parties.
+            reveal: Who will read the sum.
+
+        Raises:
+            SecureSumError: A value is not finite or too large, or the tag was used before.
+        """
+        ...
+
+    def open(self, sealed: Payload) -> Sums:
+        """The sum in what :meth:`SumServer.seal` made."""
+        ...
+
+
+class SumServer(Protocol):
+    """The server's side."""
+
+    def setup(self, ask: Ask) -> None:
+        """Have the parties agree on keys. Older sums that are not finished are lost."""
+        ...
+
+    def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
+        """The sum of contributions that were made with ``reveal="server"``.
+
+        Raises:
+            SecureSumError: Too few parties, or contributions that do not fit together.
+        """
+        ...
+
+    def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:
+        """The sum of contributions made with ``reveal="parties"``, which only they can open.
+
+        Raises:
+            SecureSumError: Too few parties, or contributions that do not fit together.
+        """
+        ...

@@ -1,0 +1,184 @@
+"""A party's keys: one secret with every other party, and one of all parties together.
+
+The server relays the parties' X25519 public keys. From Diffie and Hellman's secret of two parties
+HKDF-SHA256 derives all that the two need; AES-GCM protects what they tell each other through the
+server, with its purpose, sum, sender and receiver as associated data, so that nothing can be
+replayed elsewhere. One party, the leader, draws the group secret and sends it to each of the
+others that way.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from autofgl.secure.interface import Payload, SecureSumError, SumRefused
+from autofgl.secure.messages import frame, take, take_bytes_by_name
+
+PUBLIC_BYTES = 32
+_NONCE_BYTES = 12
+
+
+class KeyRing:
+    """The keys of one party; they live in memory only.
+
+    Args:
+        name: The party's own name.
+        parties: Names of all that may take part.
+        fewest: Smallest roster that is accepted.
+        shared_secret: Bytes that the server does not know, if the parties have such.
+    """
+
+    def __init__(
+        self, name: str, parties: tuple[str, ...], fewest: int, shared_secret: bytes = b""
+    ) -> None:
+        self.name: Final = name
+        self.session = b""
+        self.roster: tuple[str, ...] = ()
+        self._parties = parties
+        self._fewest = fewest
+        self._salt = hashlib.sha256(frame("autofgl shared secret", shared_secret)).digest()
+        self._private: X25519PrivateKey | None = None
+        self._pairs: dict[str, bytes] = {}
+        self._offer = b""
+        self._group = b""
+
+    def __repr__(self) -> str:
+        return f"KeyRing({self.name}, session {self.session.hex()[:8] or 'none'})"
+
+    @property
+    def phases(self) -> dict[str, Callable[[Payload], Payload]]:
+        """The phases of the key exchange, in order."""
+        return {"keys": self._keys, "roster": self._roster, "lead": self._lead, "group": self._join}
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The other parties of the roster."""
+        return tuple(peer for peer in self.roster if peer != self.name)
+
+    def require(self) -> None:
+        """Raise unless the key exchange is complete."""
+        if not self._group:
+            raise SecureSumError(f"{self.name} has no keys yet: the server has to set up first")
+
+    def pair_key(self, peer: str, purpose: str, tag: str) -> bytes:
+        """A key that this party and a peer alone know, for one purpose and sum."""
+        if peer not in self._pairs:
+            raise SecureSumError(f"{self.name} shares no key with '{peer}'")
+        return _expand(self._pairs[peer], purpose, tag)
+
+    def group_key(self, purpose: str, tag: str = "", size: int = 32) -> bytes:
+        """A key that all parties know and the server does not, for one purpose and sum."""
+        self.require()
+        return _expand(self._group, purpose, tag, size=size)
+
+    def seal(self, peer: str, purpose: str, tag: str, text: bytes) -> bytes:
+        """Encrypt a text for a peer."""
+        nonce = os.urandom(_NONCE_BYTES)
+        context = frame(self.session, purpose, tag, self.name, peer)
+        return nonce + AESGCM(self.pair_key(peer, "box", "")).encrypt(nonce, text, context)
+
+    def unseal(self, peer: str, purpose: str, tag: str, box: bytes) -> bytes:
+        """Decrypt what a peer sealed for this party, purpose and sum.
+
+        Raises:
+            SecureSumError: The box was altered, or made for another place.
+        """
+        context = frame(self.session, purpose, tag, peer, self.name)
+        try:
+            return AESGCM(self.pair_key(peer, "box", "")).decrypt(
+                box[:_NONCE_BYTES], box[_NONCE_BYTES:], context
+            )
+        except (InvalidTag, ValueError) as error:
+            raise SecureSumError(
+                f"{self.name} refuses a message of '{peer}': it was tampered with, replayed, or "
+                "made with another key"
+            ) from error
+
+    def _keys(self, message: Payload) -> Payload:  # noqa: ARG002
+        """Forget everything and draw a new key pair."""
+        self.session, self.roster = b"", ()
+        self._pairs, self._offer, self._group = {}, b"", b""
+        self._private = X25519PrivateKey.generate()
+        return {"public": _public(self._private)}
+
+    def _roster(self, message: Payload) -> Payload:
+        """Learn the others' public keys and derive the pairwise secrets."""
+        keys = take_bytes_by_name(message, "publics", PUBLIC_BYTES)
+        if self._private is None or self.session:
+            raise SumRefused(f"{self.name} did not ask for a roster of keys")
+        self._check_roster(keys, _public(self._private))
+        session = session_id(keys)
+        self._pairs = {
+            peer: self._pair_secret(self._private, peer, public, session)
+            for peer, public in keys.items()
+            if peer != self.name
+        }
+        self.roster = tuple(name for name in self._parties if name in keys)
+        self.session = session
+        return {"session": session}
+
+    def _lead(self, message: Payload) -> Payload:  # noqa: ARG002
+        """Draw a group secret and wrap it for every other party."""
+        if not self.session or self._group:
+            raise SumRefused(f"{self.name} cannot lead: it has no roster, or a group key already")
+        self._offer = os.urandom(32)
+        return {
+            "boxes": {peer: self.seal(peer, "group", "", self._offer) for peer in self.peers},
+        }
+
+    def _join(self, message: Payload) -> Payload:
+        """Take the group secret from the leader."""
+        leader = take(message, "leader", str)
+        if not self.session or self._group:
+            raise SumRefused(f"{self.name} has no roster, or a group key already")
+        if leader == self.name:
+            group = self._offer
+        else:
+            group = self.unseal(leader, "group", "", take(message, "box", bytes))
+        if len(group) != 32:
+            raise SecureSumError(f"{self.name} got no group key from '{leader}'")
+        self._group, self._offer = group, b""
+        return {"session": self.session}
+
+    def _check_roster(self, keys: Mapping[str, bytes], own: bytes) -> None:
+        if keys.get(self.name) != own:
+            raise SumRefused(f"the roster names another key for {self.name} than its own")
+        if strangers := sorted(keys.keys() - set(self._parties)):
+            raise SumRefused(f"the roster names unknown parties: {', '.join(strangers)}")
+        if len(keys) < self._fewest or len(set(keys.values())) < len(keys):
+            raise SumRefused(
+                f"the roster has {len(set(keys.values()))} keys, {self.name} wants {self._fewest} "
+                "or more, all different"
+            )
+
+    def _pair_secret(
+        self, private: X25519PrivateKey, peer: str, public: bytes, session: bytes
+    ) -> bytes:
+        try:
+            shared = private.exchange(X25519PublicKey.from_public_bytes(public))
+        except ValueError as error:
+            raise SecureSumError(f"the public key of '{peer}' is not valid") from error
+        info = frame("autofgl pair", session, *sorted((self.name, peer)))
+        return HKDF(SHA256(), 32, self._salt, info).derive(shared)
+
+
+def session_id(publics: Mapping[str, bytes]) -> bytes:
+    """Names a set of public keys. Parties that compare it by other means have no one between."""
+    parts = [part for name in sorted(publics) for part in (name.encode(), publics[name])]
+    return hashlib.sha256(frame("autofgl session", *parts)).digest()[:16]
+
+
+def _public(private: X25519PrivateKey) -> bytes:
+    return private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+
+
+def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
+    return HKDFExpand(SHA256(), size, frame("autofgl", purpose, tag)).derive(secret)

@@ -1,0 +1,85 @@
+"""No protection: the server adds the vectors as they are. The interface is that of the others."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autofgl.secure.contributions import Header, common_header
+from autofgl.secure.interface import (
+    Array,
+    Ask,
+    Payload,
+    Reveal,
+    SecureSumError,
+    Sums,
+    SumSettings,
+    Total,
+)
+from autofgl.secure.messages import take
+from autofgl.secure.vectors import Layout, flatten
+
+
+class PlainClient:
+    """Sends its vectors in the clear, float32 where all of them are."""
+
+    def __init__(self, name: str, settings: SumSettings) -> None:  # noqa: ARG002
+        self.name = name
+
+    def handle(self, phase: str, message: Payload) -> Payload:  # noqa: ARG002
+        """There are no phases."""
+        raise SecureSumError(f"secure mode 'none' has no phase '{phase}'")
+
+    def protect(
+        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+    ) -> Payload:
+        """See :class:`autofgl.secure.interface.SumClient`."""
+        layout, flat = flatten(vectors)
+        narrow = all(np.asarray(array).dtype == np.float32 for array in vectors.values())
+        values = flat.astype(np.float32) if narrow else flat
+        return {**Header(tag, b"", reveal, 0, layout).to_payload(), "values": values}
+
+    def open(self, sealed: Payload) -> Sums:
+        """See :class:`autofgl.secure.interface.SumClient`."""
+        layout = Layout.from_payload(sealed)
+        return layout.split(_values(sealed, layout))
+
+
+class PlainServer:
+    """Adds in float64, in the order of the parties."""
+
+    def __init__(self, settings: SumSettings) -> None:
+        self._parties = settings.parties
+
+    def setup(self, ask: Ask) -> None:
+        """There is nothing to agree on."""
+
+    def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:  # noqa: ARG002
+        """See :class:`autofgl.secure.interface.SumServer`."""
+        layout, flat, contributors = self._add(tag, contributions, "server")
+        return Total(layout.split(flat), contributors)
+
+    def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
+        """See :class:`autofgl.secure.interface.SumServer`."""
+        layout, flat, contributors = self._add(tag, contributions, "parties")
+        return {"values": flat, "contributors": list(contributors), **layout.to_payload()}
+
+    def _add(
+        self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal
+    ) -> tuple[Layout, NDArray[np.float64], tuple[str, ...]]:
+        header = common_header(tag, reveal, b"", contributions, self._parties, 1)
+        contributors = tuple(name for name in self._parties if name in contributions)
+        flat = np.zeros(header.layout.size)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for name in contributors:
+                flat += _values(contributions[name], header.layout)
+        if not np.isfinite(flat).all():
+            raise SecureSumError(f"the sum '{tag}' overflows or holds values that are not finite")
+        return header.layout, flat, contributors
+
+
+def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:
+    values = take(message, "values", np.ndarray)
+    if values.shape != (layout.size,) or values.dtype not in (np.float32, np.float64):
+        raise SecureSumError(f"malformed message: 'values' should be {layout.size} numbers")
+    return values.astype(np.float64)
