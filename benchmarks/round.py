@@ -88,7 +88,7 @@ class Ours:
         from autofgl.methods.fedavg import FedAvg
         from autofgl.methods.settings import FederatedSettings
 
-        settings = FederatedSettings(local_epochs=EPOCHS, hidden=HIDDEN)
+        settings = FederatedSettings(aggregate="parameters", local_epochs=EPOCHS, hidden=HIDDEN)
         factories = {graph.name: FedAvg.party(graph, settings, 0) for graph in clients}
         self.method = FedAvg(InProcess(factories), settings, 0)
         self.method.setup()

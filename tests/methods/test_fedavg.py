@@ -52,7 +52,7 @@ def union(clients: list[ClientGraph]) -> ClientGraph:
 
 def test_parameters_are_averaged_by_training_nodes(small_clients: list[ClientGraph]) -> None:
     """McMahan et al.: W = Σ n_i/n W_i, recomputed from the clients' own training."""
-    method = make("fedavg", small_clients, local_epochs=2)
+    method = make("fedavg", small_clients, aggregate="parameters", local_epochs=2)
     rounds(method, 1)
     settings = FederatedSettings(local_epochs=2)
     expected: dict[str, Any] = {}
@@ -249,7 +249,7 @@ def test_clients_that_are_empty_or_have_no_labels_weigh_nothing(
     nothing = np.zeros(small_clients[1].num_nodes, np.bool_)
     unlabelled = small_clients[1].with_masks(nothing, nothing, nothing)
     clients = [small_clients[0], unlabelled, empty_client(small_clients[2], "client-2")]
-    settings = {"local_epochs": 1} if name == "fedavg" else {}
+    settings = {"aggregate": "parameters", "local_epochs": 1} if name == "fedavg" else {}
     method = make(name, clients, rounds=5, **settings)
     rows = rounds(method, 5)
     assert all(np.isfinite(row["train_loss"]) for row in rows)

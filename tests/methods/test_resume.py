@@ -15,7 +15,7 @@ from autofgl.methods.method import Method, Outcome
 from autofgl.runs import checkpoint
 
 CASES = [(name, {}) for name in METHODS]
-CASES += [("fedavg", {"aggregate": "gradients"}), ("fedavg", {"participation": 0.5})]
+CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 
 
 def finish(method: Method) -> Outcome:

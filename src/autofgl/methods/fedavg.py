@@ -19,125 +19,19 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-import numpy as np
-
 from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation, require
-from autofgl.federation.party import Context, Replies
+from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.local_model import LocalModel
+from autofgl.methods.fedavg_client import COUNT_UNIT, FedAvgClient
 from autofgl.methods.method import Method, Outcome, Row, Weights
-from autofgl.methods.metrics import BestRound, Metrics, scale_down, scale_up
-from autofgl.methods.outcome import Report, describe, outcome
+from autofgl.methods.metrics import BestRound, Metrics, scale_up
+from autofgl.methods.outcome import Report, outcome
 from autofgl.methods.settings import FederatedSettings
-from autofgl.methods.sums import FederatedSums, SummingParty, average, weighted
+from autofgl.methods.sums import FederatedSums, average
 from autofgl.seeding import numpy_generator
-
-#: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
-COUNT_UNIT = 4096
-
-
-class FedAvgClient(SummingParty):
-    """Trains on its own graph from what the server sends."""
-
-    operations: ClassVar[frozenset[str]] = SummingParty.operations | {
-        "start", "round", "absorb", "conclude", "export",
-    }  # fmt: skip
-
-    def __init__(
-        self,
-        context: Context,
-        graph: ClientGraph,
-        settings: FederatedSettings,
-        seed: int,
-        secure: str,
-    ) -> None:
-        super().__init__(context, secure, settings.secure_threshold)
-        self._graph = graph
-        self._settings = settings
-        self._secure = secure
-        self._local = LocalModel(graph, settings, seed)
-        self._best: Weights | None = None
-
-    def start(self, payload: Payload) -> Payload:  # noqa: ARG002
-        """Number of own training, validation and test nodes."""
-        counts = self._local.evaluate().reshape(-1, 3)[:, 2]
-        return {"counts": self.sums.protect("start", {"counts": counts / COUNT_UNIT})}
-
-    def round(self, payload: Payload) -> Payload:
-        """Take in the news, evaluate it, and contribute to the next average if asked to.
-
-        Payload: ``round``; ``weights`` or ``gradient``, once there are any; ``keep`` if the weights
-        held until now are the best so far; ``totals``, the federation's node counts; ``train``.
-        With a secure mode a client that does not train contributes zeros: masks need all parties.
-        """
-        self.absorb(payload)
-        at, train = payload["round"], payload["train"]
-        reply = {"metrics": self._metrics(f"metrics-{at}", payload["totals"])}
-        if train or (self._secure != "none" and payload["contribute"]):
-            share = self._local.train_nodes / max(payload["totals"][0], 1) if train else 0.0
-            reply["update"] = self.sums.protect(
-                f"update-{at}", weighted(self._update(at, train), share), reveal=self._reveal
-            )
-        return reply
-
-    def absorb(self, payload: Payload) -> Payload:
-        """Take in the last average, and first keep the weights held until now if they are best."""
-        if payload.get("keep"):
-            self._best = self._local.weights()
-        if "weights" in payload:
-            self._local.load_weights(payload["weights"])
-        if "gradient" in payload:
-            gradient = average(self.sums.open(payload["gradient"]))
-            if gradient:
-                self._local.apply(gradient)
-        return {}
-
-    def conclude(self, payload: Payload) -> Payload:
-        """Evaluate the final weights: those given, or the best that were kept."""
-        if "weights" in payload:
-            self._local.load_weights(payload["weights"])
-        elif self._best is not None:
-            self._local.load_weights(self._best)
-        seconds = np.array([self._local.inference_seconds(), 1.0])
-        reply = {
-            "metrics": self._metrics("conclude-metrics", payload["totals"]),
-            "seconds": self.sums.protect("conclude-seconds", {"seconds": seconds}),
-        }
-        own = describe(self._graph, self._local) if self._secure == "none" else {}
-        return {**reply, "own": own}
-
-    def export(self, payload: Payload) -> Payload:  # noqa: ARG002
-        """The weights held now, and the network that they belong to."""
-        return {"weights": self._local.weights(), "spec": self._local.spec.to_json()}
-
-    def state(self) -> Payload:
-        """Weights, optimiser and best weights."""
-        state = self._local.state()
-        return state if self._best is None else {**state, "best": self._best}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self._local.load_state(state)
-        self._best = state.get("best")
-
-    @property
-    def _reveal(self) -> Any:
-        return "parties" if self._settings.aggregate == "gradients" else "server"
-
-    def _metrics(self, tag: str, totals: list[int]) -> Payload:
-        scaled = scale_down(self._local.evaluate(), totals)
-        return self.sums.protect(tag, {"metrics": scaled})
-
-    def _update(self, at: int, train: bool) -> Weights:
-        if not train:
-            return self._local.weights()
-        if self._settings.aggregate == "gradients":
-            return self._local.gradient(at)
-        self._local.train(self._settings.local_epochs, at)
-        return self._local.weights()
 
 
 class FedAvg(Method):
@@ -192,9 +86,13 @@ class FedAvg(Method):
         self.round += 1
         chosen = self._participants()
         replies = self._round(chosen)
-        metrics = self._metrics(f"metrics-{self.round}", replies.ok)
+        update = self._update(replies.ok)
+        if "metrics" in update:
+            metrics = self._figures(update.pop("metrics"))
+        else:
+            metrics = self._metrics(replies.ok)
         keep = self._judge(self.round - 1, metrics)
-        self._news = self._average(replies.ok)
+        self._news = self._next(update)
         if self.settings.aggregate == "gradients":
             self._news["keep"] = keep
         row = {"round": self.round, **asdict(metrics), "clients": len(chosen & set(replies.ok))}
@@ -210,7 +108,7 @@ class FedAvg(Method):
     def finish(self) -> Outcome:
         """Evaluate the last average too, then report on the best weights."""
         self.round += 1
-        metrics = self._metrics(f"metrics-{self.round}", self._round(set(), last=True).ok)
+        metrics = self._metrics(self._round(set(), last=True).ok)
         self.round -= 1
         last_is_best = self._judge(self.round, metrics)
         final: Payload = {"totals": self._totals}
@@ -220,11 +118,11 @@ class FedAvg(Method):
             self._call("absorb", {"keep": True})
         replies = self._call("conclude", final).ok
         exported = self._export()
-        seconds = self._sums.total("conclude-seconds", replies, "seconds")["seconds"]
+        total = self._sums.total("conclude", replies, "report")
         report = Report(
-            metrics=self._metrics("conclude-metrics", replies),
+            metrics=self._figures(total["metrics"]),
             clients={name: reply["own"] for name, reply in replies.items()},
-            inference_s=float(seconds[0] / seconds[1]),
+            inference_s=float(total["seconds"][0] / total["seconds"][1]),
             best_round=self._best.round,
         )
         return outcome(report, exported["spec"], {"model": exported["weights"]})
@@ -253,8 +151,12 @@ class FedAvg(Method):
             each={name: {"train": name in chosen} for name in self.federation.parties},
         )
 
-    def _metrics(self, tag: str, replies: Mapping[str, Payload]) -> Metrics:
-        scaled = self._sums.total(tag, replies, "metrics")["metrics"]
+    def _metrics(self, replies: Mapping[str, Payload]) -> Metrics:
+        return self._figures(
+            self._sums.total(f"metrics-{self.round}", replies, "metrics")["metrics"]
+        )
+
+    def _figures(self, scaled: Any) -> Metrics:
         return Metrics.of(scale_up(scaled, self._totals))
 
     def _judge(self, at: int, metrics: Metrics) -> bool:
@@ -270,16 +172,23 @@ class FedAvg(Method):
         rng = numpy_generator(self.seed, "participation", self.round)
         return set(rng.choice(parties, count, replace=False).tolist())
 
-    def _average(self, replies: Mapping[str, Payload]) -> Payload:
-        """The next news: the average itself, or the sealed sum that the clients will average."""
+    def _update(self, replies: Mapping[str, Payload]) -> dict[str, Any]:
+        """The summed updates: named arrays, or sealed for the clients; empty if nobody sent one."""
         tag = f"update-{self.round}"
-        unchanged = {key: value for key, value in self._news.items() if key == "weights"}
         if not any("update" in reply for reply in replies.values()):
-            return unchanged
+            return {}
         if self.settings.aggregate == "gradients":
-            return {"gradient": self._sums.seal(tag, replies, "update")}
-        weights = average(self._sums.total(tag, replies, "update"))
-        return {"weights": weights} if weights else unchanged
+            return {"sealed": self._sums.seal(tag, replies, "update")}
+        return self._sums.total(tag, replies, "update")
+
+    def _next(self, update: dict[str, Any]) -> Payload:
+        """What the clients will take in: the average, or the sealed sum that they will average."""
+        if "sealed" in update:
+            return {"gradient": update["sealed"]}
+        weights = average(update) if update else {}
+        if weights:
+            return {"weights": weights}
+        return {key: value for key, value in self._news.items() if key == "weights"}
 
     def _export(self) -> Payload:
         first = self.federation.parties[0]

@@ -50,7 +50,7 @@ class FederatedSettings(TrainSettings):
         default=3, ge=1, description="local epochs in a round (aggregate=parameters)"
     )
     aggregate: Literal["parameters", "gradients"] = Field(
-        default="parameters",
+        default="gradients",
         description="what is averaged: parameters after the local epochs, or the "
         "gradient of every epoch (FL-AGCNS, Eq. 2)",
     )

@@ -46,7 +46,7 @@ class PlainClient:
 
 
 class PlainServer:
-    """Adds in float64, in the order of the parties."""
+    """Adds in float64, in the order of the parties; sums of float32 are sent back as such."""
 
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties
@@ -62,7 +62,9 @@ class PlainServer:
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
         """See :class:`autofgl.secure.interface.SumServer`."""
         layout, flat, contributors = self._add(tag, contributions, "parties")
-        return {"values": flat, "contributors": list(contributors), **layout.to_payload()}
+        narrow = all(sent["values"].dtype == np.float32 for sent in contributions.values())
+        values = flat.astype(np.float32) if narrow else flat
+        return {"values": values, "contributors": list(contributors), **layout.to_payload()}
 
     def _add(
         self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal
