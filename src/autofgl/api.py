@@ -1,5 +1,6 @@
 """From a configuration to a finished run: the one place that knows all parts."""
 
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from autofgl.atomic import write_text
 from autofgl.config import Layers, RunConfig, check_config, sort_settings
 from autofgl.errors import UserError
 from autofgl.federation.engines.inprocess import InProcess
@@ -82,6 +84,7 @@ def start(
     method.check(method.arrange(clients), layers.method, config.secure)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, {**whole, "clients": len(clients)})
+    write_text(folder.data, json.dumps(_data_record(clients), indent=2) + "\n")
     return _execute(config, layers, clients, folder, console)
 
 
@@ -111,6 +114,7 @@ def resume(
     layers = sort_settings(config, find_method(config.method).Settings)
     graphs = clients if clients is not None else load_clients(config, layers)
     validate_clients(graphs)
+    _check_same_data(folder, graphs)
     return _execute(config, layers, graphs, folder, console)
 
 
@@ -132,6 +136,25 @@ def load_clients(config: RunConfig, layers: Layers) -> list[ClientGraph]:
     if not config.graphs:
         raise UserError("this run was started on graphs in memory: resume it from Python")
     return load_graphs(config.graphs, seed=config.seed)
+
+
+def _data_record(clients: Sequence[ClientGraph]) -> dict[str, Any]:
+    """What ``data.json`` holds: sizes, cut, and digests to know the graphs again."""
+    digests = {client.name: client.fingerprint() for client in clients}
+    return {**describe(clients).to_dict(), "digests": digests}
+
+
+def _check_same_data(folder: RunFolder, clients: Sequence[ClientGraph]) -> None:
+    if not folder.data.exists():
+        return  # killed before the first round: nothing was learnt from the graphs
+    recorded = json.loads(folder.data.read_text())["digests"]
+    found = {client.name: client.fingerprint() for client in clients}
+    changed = sorted(name for name in recorded | found if recorded.get(name) != found.get(name))
+    if changed:
+        raise UserError(
+            f"the graphs of {', '.join(changed)} are not those that {folder.path} was started on: "
+            "start a new run"
+        )
 
 
 def default_folder(config: RunConfig) -> Path:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,14 @@ def test_a_run_in_memory_cannot_be_resumed_without_its_graphs(
     (out / "result.json").unlink()
     with pytest.raises(UserError, match="resume it from Python"):
         autofgl.resume(out)
+
+
+def test_a_run_is_not_resumed_on_other_graphs(small_clients: list[ClientGraph], out: Path) -> None:
+    autofgl.run("fedavg", small_clients, out=out, rounds=1)
+    (out / "result.json").unlink()
+    flipped = replace(small_clients[1], y=(small_clients[1].y + 1) % 3)
+    with pytest.raises(UserError, match="the graphs of client-1 are not those"):
+        autofgl.resume(out, [small_clients[0], flipped, small_clients[2]])
 
 
 @pytest.mark.parametrize("damage", ["model.safetensors", "model.json"])

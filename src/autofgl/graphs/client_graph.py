@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -106,6 +107,23 @@ class ClientGraph:
     def with_masks(self, train: Bools, val: Bools, test: Bools) -> ClientGraph:
         """The same graph with another split."""
         return replace(self, train_mask=train, val_mask=val, test_mask=test)
+
+    def fingerprint(self) -> str:
+        """A digest of everything in the graph; equal for equal graphs."""
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update(repr((self.name, self.classes, self.x.shape, self.boundary.owners)).encode())
+        for array in self._arrays():
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()
+
+    def _arrays(self) -> list[npt.NDArray[Any]]:
+        x: Any = self.x
+        features = [x.data, x.indices, x.indptr] if sp.issparse(x) else [x]
+        masks = [self.train_mask, self.val_mask, self.test_mask]
+        edges = [self.boundary.local, self.boundary.owner, self.boundary.remote]
+        own = [self.edge_index, self.y, self.node_id]
+        return [*features, *own, *masks, *edges, self.boundary.degree]
 
     def to_pyg(self) -> Data:
         """A PyG ``Data`` with dense features; the boundary travels as ``boundary_*`` tensors."""

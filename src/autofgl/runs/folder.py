@@ -22,6 +22,11 @@ class RunFolder:
         return self.path / "config.yaml"
 
     @property
+    def data(self) -> Path:
+        """Sizes, cut and digest of the graphs that the run was started on."""
+        return self.path / "data.json"
+
+    @property
     def history(self) -> Path:
         """A JSON line for each round."""
         return self.path / "history.jsonl"
