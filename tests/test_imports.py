@@ -16,7 +16,8 @@ ALLOWED: dict[str, set[str]] = {
     "federation": set(),
     "nn": {"graphs"},
     "secure": set(),
-    "methods": {"graphs", "federation", "nn", "secure"},
+    "search": set(),
+    "methods": {"graphs", "federation", "nn", "secure", "search"},
     "runs": {"graphs", "federation", "nn", "methods"},
 }
 

@@ -63,6 +63,15 @@ def test_a_party_that_cannot_be_built_says_why() -> None:
         InProcess({"a": broken})
 
 
+def test_closing_ends_every_thread() -> None:
+    before = threading.active_count()
+    federation = InProcess({"a": Gate, "b": Gate, "c": Gate})
+    federation.call("threads")
+    federation.drop("b")
+    federation.close()
+    assert threading.active_count() == before
+
+
 def test_a_federation_needs_parties_and_a_folder_for_checkpoints() -> None:
     with pytest.raises(FederationError, match="at least one"):
         InProcess({})

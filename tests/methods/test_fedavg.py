@@ -18,7 +18,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Boundary, ClientGraph, to_dense
 from autofgl.methods.local_model import LocalModel
 from autofgl.methods.method import Weights
-from autofgl.methods.settings import FederatedSettings
+from autofgl.methods.settings import FederatedSettings, model_spec
 from autofgl.nn.models import build
 from autofgl.seeding import torch_generator
 
@@ -58,7 +58,7 @@ def test_parameters_are_averaged_by_training_nodes(small_clients: list[ClientGra
     expected: dict[str, Any] = {}
     total = sum(client.train_mask.sum() for client in small_clients)
     for client in small_clients:
-        local = LocalModel(client, settings, seed=0)
+        local = LocalModel(client, model_spec(client, settings), settings, seed=0)
         local.train(2, at=1)
         for name, value in local.weights().items():
             share = client.train_mask.sum() / total
@@ -95,8 +95,7 @@ def test_centralized_equals_a_loop_in_plain_torch(small_graph: ClientGraph) -> N
     settings = FederatedSettings(dropout=0.0)
     method = make("centralized", [small_graph], dropout=0.0, rounds=5, select="last")
     rounds(method, 5)
-    local = LocalModel(replace(small_graph, name="x"), settings, seed=0)
-    model = build(local.spec, torch_generator(0, "weights"))
+    model = build(model_spec(small_graph, settings), torch_generator(0, "weights"))
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     x = torch.from_numpy(to_dense(small_graph.x))
     x = x / x.sum(1, keepdim=True).clamp(min=1)

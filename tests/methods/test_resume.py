@@ -14,7 +14,12 @@ from autofgl.methods.catalog import METHODS
 from autofgl.methods.method import Method, Outcome
 from autofgl.runs import checkpoint
 
-CASES = [(name, {}) for name in METHODS]
+SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2}
+SMALL_SEARCH |= {"weight_steps": 2, "finalists": 2}
+
+CASES: list[tuple[str, dict[str, str | float]]] = [
+    (name, SMALL_SEARCH if name.startswith("fl-") else {}) for name in METHODS
+]
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 
 

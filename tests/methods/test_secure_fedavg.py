@@ -15,7 +15,7 @@ from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.local_model import LocalModel
-from autofgl.methods.settings import FederatedSettings
+from autofgl.methods.settings import FederatedSettings, model_spec
 from autofgl.secure import MODES, SecureSumError
 
 SECURE = [mode for mode in MODES if mode != "none"]
@@ -117,7 +117,8 @@ def test_the_server_never_sees_a_clients_update_or_counts(
 
 def private_update(client: ClientGraph, aggregate: str, total: int) -> Any:
     """The weighted vector of a client in the first round."""
-    local = LocalModel(client, FederatedSettings(), seed=0)
+    settings = FederatedSettings()
+    local = LocalModel(client, model_spec(client, settings), settings, seed=0)
     if aggregate == "gradients":
         update = local.gradient(1)
     else:

@@ -3,6 +3,7 @@
 from autofgl.errors import unknown_name
 from autofgl.methods.centralized import Centralized
 from autofgl.methods.fedavg import FedAvg
+from autofgl.methods.fl_agcns import FLAGCNS
 from autofgl.methods.method import Method
 from autofgl.methods.separate import Separate
 
@@ -10,6 +11,7 @@ METHODS: dict[str, type[Method]] = {
     "centralized": Centralized,
     "separate": Separate,
     "fedavg": FedAvg,
+    "fl-agcns": FLAGCNS,
 }
 
 

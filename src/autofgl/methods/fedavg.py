@@ -29,7 +29,7 @@ from autofgl.methods.fedavg_client import COUNT_UNIT, FedAvgClient
 from autofgl.methods.method import Method, Outcome, Row, Weights
 from autofgl.methods.metrics import BestRound, Metrics, scale_up
 from autofgl.methods.outcome import Report, outcome
-from autofgl.methods.settings import FederatedSettings
+from autofgl.methods.settings import FederatedSettings, FederatedTraining, model_spec
 from autofgl.methods.sums import FederatedSums, average
 from autofgl.seeding import numpy_generator
 
@@ -39,17 +39,30 @@ class FedAvg(Method):
 
     A round takes in the last average, evaluates it and makes the next one, in a single call to
     each client. The figures of round t are thus those of the weights after t-1 averages.
+
+    Args:
+        federation: Its parties are :class:`FedAvgClient`.
+        settings: How to train.
+        seed: Root seed.
+        secure: How sums are protected.
+        stage: Put before the names of all sums, where one run trains several networks.
     """
 
     summary: ClassVar[str] = "federated averaging of parameters or gradients"
     Settings: ClassVar[type[FederatedSettings]] = FederatedSettings
     sums_securely: ClassVar[bool] = True
-    settings: FederatedSettings
+    settings: FederatedTraining
 
     def __init__(
-        self, federation: Federation, settings: FederatedSettings, seed: int, secure: str = "none"
+        self,
+        federation: Federation,
+        settings: FederatedTraining,
+        seed: int,
+        secure: str = "none",
+        stage: str = "",
     ) -> None:
         super().__init__(federation, settings, seed, secure)
+        self._stage = stage
         self._sums = FederatedSums(federation, secure, settings.secure_threshold)
         self._totals = [0, 0, 0]
         self._news: Payload = {}
@@ -61,7 +74,8 @@ class FedAvg(Method):
         cls, graph: ClientGraph, settings: FederatedSettings, seed: int, secure: str = "none"
     ) -> PartyFactory:
         """The client side."""
-        return lambda context: FedAvgClient(context, graph, settings, seed, secure)
+        spec = model_spec(graph, settings)
+        return lambda context: FedAvgClient(context, graph, spec, settings, seed, secure)
 
     @property
     def done(self) -> bool:
@@ -75,8 +89,9 @@ class FedAvg(Method):
 
     def setup(self) -> None:
         """Count the nodes; with ``parameters``, take the common initial weights."""
-        replies = self._call("start", {}).ok
-        counts = self._sums.total("start", replies, "counts")["counts"] * COUNT_UNIT
+        replies = self._call("start", {"stage": self._stage}).ok
+        total = self._sums.total(f"{self._stage}start", replies, "counts")
+        counts = total["counts"] * COUNT_UNIT
         self._totals = [round(float(count)) for count in counts]
         if self.settings.aggregate == "parameters":
             self._news = {"weights": self._export()["weights"]}
@@ -111,14 +126,14 @@ class FedAvg(Method):
         metrics = self._metrics(self._round(set(), last=True).ok)
         self.round -= 1
         last_is_best = self._judge(self.round, metrics)
-        final: Payload = {"totals": self._totals}
+        final: Payload = {"totals": self._totals, "stage": self._stage}
         if self.settings.aggregate == "parameters":
             final["weights"] = self._best_weights
         elif last_is_best:
             self._call("absorb", {"keep": True})
         replies = self._call("conclude", final).ok
         exported = self._export()
-        total = self._sums.total("conclude", replies, "report")
+        total = self._sums.total(f"{self._stage}conclude", replies, "report")
         report = Report(
             metrics=self._figures(total["metrics"]),
             clients={name: reply["own"] for name, reply in replies.items()},
@@ -144,16 +159,16 @@ class FedAvg(Method):
         self._best_weights = state.get("weights")
 
     def _round(self, chosen: set[str], last: bool = False) -> Replies:
-        message = {"round": self.round, "totals": self._totals, "contribute": not last}
+        message = {"stage": self._stage, "round": self.round, "totals": self._totals}
         return self._call(
             "round",
-            {**self._news, **message},
+            {**self._news, **message, "contribute": not last},
             each={name: {"train": name in chosen} for name in self.federation.parties},
         )
 
     def _metrics(self, replies: Mapping[str, Payload]) -> Metrics:
         return self._figures(
-            self._sums.total(f"metrics-{self.round}", replies, "metrics")["metrics"]
+            self._sums.total(f"{self._stage}metrics-{self.round}", replies, "metrics")["metrics"]
         )
 
     def _figures(self, scaled: Any) -> Metrics:
@@ -174,7 +189,7 @@ class FedAvg(Method):
 
     def _update(self, replies: Mapping[str, Payload]) -> dict[str, Any]:
         """The summed updates: named arrays, or sealed for the clients; empty if nobody sent one."""
-        tag = f"update-{self.round}"
+        tag = f"{self._stage}update-{self.round}"
         if not any("update" in reply for reply in replies.values()):
             return {}
         if self.settings.aggregate == "gradients":

@@ -14,9 +14,9 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.method import Weights
 from autofgl.methods.metrics import SPLITS, Sums
-from autofgl.methods.settings import TrainSettings, model_spec
+from autofgl.methods.settings import TrainSettings
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models import build
+from autofgl.nn.networks import NetworkSpec, build_network
 from autofgl.nn.structure import Structure
 from autofgl.seeding import torch_generator
 
@@ -29,7 +29,9 @@ class LocalModel:
     undisturbed one would have drawn.
     """
 
-    def __init__(self, graph: ClientGraph, settings: TrainSettings, seed: int) -> None:
+    def __init__(
+        self, graph: ClientGraph, spec: NetworkSpec, settings: TrainSettings, seed: int
+    ) -> None:
         self.name = graph.name
         self.settings = settings
         self._seed = seed
@@ -41,8 +43,8 @@ class LocalModel:
         self._nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
         labels = torch.from_numpy(graph.y)
         self._labels = [labels[nodes] for nodes in self._nodes]
-        self.spec = model_spec(graph, settings)
-        self.model = build(self.spec, torch_generator(seed, "weights"))
+        self.spec = spec
+        self.model = build_network(spec, torch_generator(seed, "weights"))
         self._optimiser = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )

@@ -67,6 +67,7 @@ class Method(ABC):
         self.seed = seed
         self.secure = secure
         self.round = 0
+        self._wrapped_up = False
 
     @classmethod
     def arrange(cls, clients: Sequence[ClientGraph]) -> list[ClientGraph]:
@@ -80,12 +81,17 @@ class Method(ABC):
         Raises:
             UserError: They cannot; the message says why.
         """
-        model_spec(clients[0], settings)
+        cls.check_network(clients[0], settings)
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
         if secure != "none":
             threshold = settings.secure_threshold or None
             make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        model_spec(graph, settings)
 
     @classmethod
     @abstractmethod
@@ -103,7 +109,11 @@ class Method(ABC):
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.round >= self.rounds
+        return self._wrapped_up or self.round >= self.rounds
+
+    def wrap_up(self) -> None:
+        """The time budget is spent: come to an end, with all that a result needs."""
+        self._wrapped_up = True
 
     def connect(self) -> None:  # noqa: B027
         """Agree on keys or the like with the parties; also when a run is resumed."""

@@ -9,7 +9,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.local_model import LocalModel
 from autofgl.methods.method import Outcome, Weights
 from autofgl.methods.metrics import Metrics
-from autofgl.nn.models import ModelSpec
+from autofgl.nn.networks import in_words, spec_from_json
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,9 @@ def outcome(report: Report, spec: dict[str, Any], models: dict[str, Weights]) ->
         models=models,
         parameters=sum(value.size for value in one_model.values()),
         inference_s=report.inference_s,
-        architecture=in_words(ModelSpec.from_json(spec)),
+        architecture=in_words(spec_from_json(spec)),
         extra={"best_round": report.best_round, "val_loss": report.metrics.val_loss},
     )
-
-
-def in_words(spec: ModelSpec) -> str:
-    """A fixed network on one line."""
-    layers = "1 layer" if spec.layers == 1 else f"{spec.layers} layers"
-    return f"{spec.family}, {layers}, {spec.in_features} → {spec.hidden} → {spec.classes}"
 
 
 def _client(name: str, told: Payload) -> dict[str, Any]:

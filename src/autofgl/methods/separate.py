@@ -23,7 +23,7 @@ from autofgl.methods.local_model import LocalModel
 from autofgl.methods.method import Method, Outcome, Row, Weights
 from autofgl.methods.metrics import BestRound, Metrics
 from autofgl.methods.outcome import Report, describe, outcome
-from autofgl.methods.settings import TrainSettings
+from autofgl.methods.settings import AloneSettings, model_spec
 
 
 class SeparateClient(Party):
@@ -31,10 +31,10 @@ class SeparateClient(Party):
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
 
-    def __init__(self, graph: ClientGraph, settings: TrainSettings, seed: int) -> None:
+    def __init__(self, graph: ClientGraph, settings: AloneSettings, seed: int) -> None:
         self._graph = graph
         self._settings = settings
-        self._local = LocalModel(graph, settings, seed)
+        self._local = LocalModel(graph, model_spec(graph, settings), settings, seed)
         self._best = BestRound(settings.select)
         self._best_weights: Weights = self._local.weights()
 
@@ -85,17 +85,17 @@ class Separate(Method):
     """Starts the rounds and adds up the figures."""
 
     summary: ClassVar[str] = "every client trains alone, nothing is exchanged"
-    Settings: ClassVar[type[TrainSettings]] = TrainSettings
+    Settings: ClassVar[type[AloneSettings]] = AloneSettings
 
     def __init__(
-        self, federation: Federation, settings: TrainSettings, seed: int, secure: str = "none"
+        self, federation: Federation, settings: AloneSettings, seed: int, secure: str = "none"
     ) -> None:
         super().__init__(federation, settings, seed, secure)
         self._all_stopped = False
 
     @classmethod
     def party(
-        cls, graph: ClientGraph, settings: TrainSettings, seed: int, secure: str = "none"
+        cls, graph: ClientGraph, settings: AloneSettings, seed: int, secure: str = "none"
     ) -> PartyFactory:
         """The client side."""
         del secure  # nothing is summed that would need it

@@ -8,13 +8,12 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec
 
 
-class TrainSettings(BaseModel):
-    """One training protocol for every method: network, optimiser, regularisation, stopping."""
+class NetworkSettings(BaseModel):
+    """Which fixed network is trained."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     model: str = Field(default="gcn", description="network family, e.g. gcn, gat, sage, appnp")
-    hidden: int = Field(default=64, ge=1, description="width of the hidden layers")
     layers: int = Field(
         default=2, ge=1, le=16, description="number of layers, where the family has a choice"
     )
@@ -25,6 +24,14 @@ class TrainSettings(BaseModel):
     teleport: float = Field(
         default=0.1, ge=0, le=1, description="APPNP's share of the input, alpha"
     )
+
+
+class TrainSettings(BaseModel):
+    """One training protocol for every method: optimiser, regularisation, stopping."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    hidden: int = Field(default=64, ge=1, description="width of the hidden layers")
     dropout: float = Field(default=0.5, ge=0, lt=1, description="dropout rate")
     lr: float = Field(default=0.01, gt=0, description="learning rate of Adam")
     weight_decay: float = Field(default=5e-4, ge=0, description="L2 penalty")
@@ -43,8 +50,10 @@ class TrainSettings(BaseModel):
     checkpoint_every: int = Field(default=25, ge=1, description="rounds between checkpoints")
 
 
-class FederatedSettings(TrainSettings):
-    """What a federation adds: how often and what clients exchange."""
+class FederationSettings(BaseModel):
+    """How often and what clients exchange."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
     local_epochs: int = Field(
         default=3, ge=1, description="local epochs in a round (aggregate=parameters)"
@@ -68,7 +77,19 @@ class FederatedSettings(TrainSettings):
     )
 
 
-def model_spec(graph: ClientGraph, settings: TrainSettings) -> ModelSpec:
+class AloneSettings(TrainSettings, NetworkSettings):
+    """A fixed network, trained without a federation."""
+
+
+class FederatedTraining(FederationSettings, TrainSettings):
+    """Any network, trained by a federation."""
+
+
+class FederatedSettings(FederatedTraining, NetworkSettings):
+    """A fixed network, trained by a federation."""
+
+
+def model_spec(graph: ClientGraph, settings: AloneSettings | FederatedSettings) -> ModelSpec:
     """The network that the settings ask for, sized for a graph's features and classes."""
     return ModelSpec(
         family=settings.model,

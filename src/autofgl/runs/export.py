@@ -12,7 +12,7 @@ from torch import nn
 
 from autofgl.atomic import write_bytes, write_text
 from autofgl.errors import UserError
-from autofgl.nn.models import ModelSpec, build
+from autofgl.nn.networks import build_network, spec_from_json
 
 _SINGLE = "model"
 
@@ -68,7 +68,7 @@ def load_model(folder: Path, name: str | None = None) -> nn.Module:
     """
     description = read_description(folder)
     chosen = _choose(description["models"], name)
-    model = build(ModelSpec.from_json(description["network"]), torch.Generator())
+    model = build_network(spec_from_json(description["network"]))
     path = folder / "model.safetensors"
     try:
         flat = safetensors.numpy.load(path.read_bytes())

@@ -63,7 +63,13 @@ def run_rounds(
     every = method.settings.checkpoint_every
     try:
         with StopRequest() as stop, RunProgress(title, method.rounds, console) as progress:
-            while not method.done and not _spent(elapsed(), budget_s):
+            out_of_time = False
+            while True:
+                if not out_of_time and _spent(elapsed(), budget_s):
+                    out_of_time = True
+                    method.wrap_up()
+                if method.done:
+                    break
                 row = _complete(method.step(), method, elapsed())
                 history.append(row)
                 if events is not None:
@@ -76,7 +82,7 @@ def run_rounds(
                         f"stopped after round {method.round}; "
                         f"go on with: autofgl run --resume {folder.path}"
                     )
-            stopped_by = _reason(method, elapsed(), budget_s)
+            stopped_by = "budget" if out_of_time else _reason(method)
             return Finished(method.finish(), elapsed(), stopped_by)
     finally:
         history.close()
@@ -113,7 +119,5 @@ def _spent(elapsed: float, budget_s: float | None) -> bool:
     return budget_s is not None and elapsed >= budget_s
 
 
-def _reason(method: Method, elapsed: float, budget_s: float | None) -> str:
-    if method.round >= method.rounds:
-        return "rounds"
-    return "patience" if method.done or not _spent(elapsed, budget_s) else "budget"
+def _reason(method: Method) -> str:
+    return "rounds" if method.round >= method.rounds else "patience"

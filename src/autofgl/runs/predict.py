@@ -12,7 +12,7 @@ from autofgl.atomic import write_bytes
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models import ModelSpec
+from autofgl.nn.networks import spec_from_json
 from autofgl.nn.structure import Structure
 from autofgl.runs.export import load_model, read_description
 
@@ -49,7 +49,7 @@ def predict(folder: Path, graph: ClientGraph, client: str | None = None) -> Pred
     """
     description = read_description(folder)
     model = load_model(folder, client)
-    width = ModelSpec.from_json(description["network"]).in_features
+    width = spec_from_json(description["network"]).in_features
     if graph.num_features != width:
         raise UserError(
             f"{graph.name} has {graph.num_features} features per node, the model needs {width}"

@@ -49,7 +49,7 @@ class RunProgress:
 
     def show(self, row: dict[str, Any]) -> None:
         """Show the figures of a round."""
-        figures = "  ".join(f"{key} {row[key]:.4f}" for key in _FIGURES if key in row)
+        figures = "  ".join(f"{key} {row[key]:.4f}" for key in _FIGURES if row.get(key) is not None)
         if self._bar is not None:
             self._bar.update(self._task, completed=row["round"], figures=figures)
         elif self._console is not None and row["round"] % max(1, self._rounds // 10) == 0:

@@ -75,7 +75,7 @@ class Cipher:
         """
         padded = np.empty((ciphertexts_for(size), 2, _SLOTS))
         with _scratch() as scratch:
-            for row, data in zip(padded, _counted(ciphertexts, size), strict=True):
+            for row, data in zip(padded, counted(ciphertexts, size), strict=True):
                 slots = self._decrypt(_load(data, self._grid, scratch))
                 row[0], row[1] = slots.real, slots.imag
         integers = np.rint(padded)
@@ -115,7 +115,7 @@ class Adder:
         Raises:
             SecureSumError: One is damaged, or made with other parameters.
         """
-        columns = zip(*(_counted(one, size) for one in contributions), strict=True)
+        columns = zip(*(counted(one, size) for one in contributions), strict=True)
         with _scratch() as scratch:
             return [self._add(column, scratch) for column in columns]
 
@@ -141,8 +141,8 @@ class _Scratch:
         return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
 
     def write(self, data: bytes) -> None:
-        os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, data, 0)
+        os.ftruncate(self._descriptor, len(data))
 
 
 @contextlib.contextmanager
@@ -161,7 +161,7 @@ def _scratch() -> Iterator[_Scratch]:
 def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
     ciphertext = _seal().Ciphertext()
     body = data[_DIGEST_BYTES:]
-    if _with_digest(body) != data:
+    if data[:_DIGEST_BYTES] != _digest(body):
         raise SecureSumError("a ciphertext is damaged: its digest is wrong")
     scratch.write(body)
     try:
@@ -176,10 +176,19 @@ def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
 
 
 def _with_digest(body: bytes) -> bytes:
-    return hashlib.sha256(body).digest()[:_DIGEST_BYTES] + body
+    return _digest(body) + body
 
 
-def _counted(ciphertexts: Sequence[bytes], size: int) -> Sequence[bytes]:
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest()[:_DIGEST_BYTES]
+
+
+def counted(ciphertexts: Sequence[bytes], size: int) -> Sequence[bytes]:
+    """The ciphertexts, as many as so many values need and none of them too long.
+
+    Raises:
+        SecureSumError: They are not.
+    """
     if len(ciphertexts) != ciphertexts_for(size):
         raise SecureSumError(
             f"{size} values need {ciphertexts_for(size)} ciphertexts, {len(ciphertexts)} came"

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from autofgl.secure import ckks_parameters
 from autofgl.secure.agreement import Session, agree
-from autofgl.secure.ckks import SEED_BYTES, Adder, Cipher
+from autofgl.secure.ckks import SEED_BYTES, Adder
+from autofgl.secure.ckks_shared import SharedCipher, add_shared
 from autofgl.secure.contributions import Header, common_header
 from autofgl.secure.fixed_point import FixedPoint
 from autofgl.secure.interface import (
@@ -41,7 +42,7 @@ class CkksClient:
         self._fewest = settings.at_least(2)
         self._fixed_point = fixed_point_of(settings)
         self._ring = KeyRing(name, settings.parties, self._fewest, settings.shared_secret)
-        self._cipher: Cipher | None = None
+        self._cipher: SharedCipher | None = None
         self._revealed: dict[str, Reveal] = {}
         self._decrypted: set[str] = set()
 
@@ -106,9 +107,9 @@ class CkksClient:
         integers = cipher.decrypt(take(message, "ciphertexts", list), header.layout.size)
         return self._fixed_point.decode(integers)
 
-    def _ready(self) -> Cipher:
+    def _ready(self) -> SharedCipher:
         if self._cipher is None:
-            self._cipher = Cipher(self._ring.group_key("ckks", size=SEED_BYTES), self._count)
+            self._cipher = SharedCipher(self._ring.group_key("ckks", size=SEED_BYTES), self._count)
         return self._cipher
 
 
@@ -152,5 +153,5 @@ class CkksServer:
             raise SecureSumError("the parties have no keys yet: set up first")
         names = [name for name in roster if name in contributions]
         ciphertexts = [take(contributions[name], "ciphertexts", list) for name in names]
-        summed = self._adder.add(ciphertexts, header.layout.size)
+        summed = add_shared(self._adder, len(self._parties), ciphertexts, header.layout.size)
         return header, {**header.to_payload(), "contributors": names, "ciphertexts": summed}

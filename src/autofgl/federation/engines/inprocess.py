@@ -20,6 +20,9 @@ from autofgl.federation.party import Context, Failure, Party, PeerFailed, Refuse
 from autofgl.federation.payload import Payload, decode, encode, encoded_size, freeze
 from autofgl.federation.traffic import Direction, Observer, Traffic
 
+#: How long closing waits for parties that are still busy.
+_PATIENCE_S = 5.0
+
 PartyFactory: TypeAlias = Callable[[Context], Party]
 
 
@@ -54,6 +57,7 @@ class InProcess:
         self._observer = observer
         slots = _Slots(workers or len(os.sched_getaffinity(0)))
         self._actors = {name: _Actor(name, slots) for name in factories}
+        self._dropped: list[_Actor] = []
         built = {
             name: self._actors[name].build(factory, Context(name, tuple(factories), _Line(self)))
             for name, factory in factories.items()
@@ -103,6 +107,7 @@ class InProcess:
         actor = self._actors.pop(party, None)
         if actor is not None:
             actor.stop()
+            self._dropped.append(actor)
 
     def checkpoint(self, tag: str) -> None:
         """Write every party's state to the engine's folder."""
@@ -121,9 +126,15 @@ class InProcess:
         remove_tag(self._checkpoints(), tag)
 
     def close(self) -> None:
-        """Stop all threads. One that is stuck in an operation is left to the interpreter."""
+        """Stop all threads and wait for them: one that ends with the interpreter may abort it.
+
+        A thread that is stuck in an operation is given a few seconds, then left behind.
+        """
         for actor in self._actors.values():
             actor.stop()
+        deadline = time.monotonic() + _PATIENCE_S
+        for actor in [*self._actors.values(), *self._dropped]:
+            actor.join(max(0.0, deadline - time.monotonic()))
 
     def carry(self, direction: Direction, party: str, op: str, payload: Payload) -> Payload:
         """What the receiver gets of a payload; counted and observed on the way."""
@@ -257,7 +268,8 @@ class _Actor:
         self._name = name
         self._slots = slots
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        threading.Thread(target=self._live, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self._thread.start()
 
     def build(self, factory: PartyFactory, context: Context) -> "Future[Payload]":
         def work() -> None:
@@ -273,6 +285,9 @@ class _Actor:
 
     def stop(self) -> None:
         self._jobs.put(None)
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
 
     def _enqueue(self, job: _Job) -> _Job:
         self._jobs.put(job)

@@ -1,0 +1,121 @@
+"""Training of found networks from scratch, one after the other, and the choice among them."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.federation import Federation
+from autofgl.federation.payload import Payload
+from autofgl.methods.fedavg import FedAvg
+from autofgl.methods.method import Outcome, Row
+from autofgl.methods.settings import FederatedTraining
+
+
+class FinalTraining:
+    """Federated averaging of each of several networks.
+
+    The most accurate on the federation's validation nodes wins, and of equals the one with the
+    lower validation loss. (Losses alone would not do: output activations bound them differently.)
+
+    Args:
+        federation: Its parties are :class:`~autofgl.methods.found_client.FoundClient`.
+        settings: How to train; all networks alike.
+        seed: Root seed.
+        secure: How sums are protected; the method that owns this has made the keys.
+    """
+
+    def __init__(
+        self, federation: Federation, settings: FederatedTraining, seed: int, secure: str
+    ) -> None:
+        self._federation = federation
+        self._settings = settings
+        self._seed = seed
+        self._secure = secure
+        self._codes: list[str] = []
+        self._at = 0
+        self._training: FedAvg | None = None
+        self._best: Outcome | None = None
+        self._scores: list[dict[str, Any]] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether the networks are known."""
+        return bool(self._codes)
+
+    @property
+    def done(self) -> bool:
+        """Whether all networks are trained."""
+        return self.begun and self._at >= len(self._codes)
+
+    def begin(self, codes: list[str]) -> None:
+        """Train these networks, given as text."""
+        self._codes = codes
+        self._start()
+
+    def step(self) -> Row:
+        """One round of the network whose turn it is."""
+        training = self._current()
+        row = {**training.step(), "finalist": self._at}
+        if training.done:
+            self._conclude(training)
+        return row
+
+    def outcome(self) -> Outcome:
+        """The winner's outcome, with the validation figures of all."""
+        if self._best is None:
+            self._conclude(self._current())
+        assert self._best is not None
+        return replace(self._best, extra={**self._best.extra, "finalists": self._scores})
+
+    def before_checkpoint(self) -> None:
+        """See :class:`~autofgl.methods.fedavg.FedAvg`."""
+        if self._training is not None:
+            self._training.before_checkpoint()
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {"codes": self._codes, "at": self._at, "scores": self._scores}
+        if self._training is not None:
+            state["training"] = self._training.state()
+        if self._best is not None:
+            state["best"] = asdict(self._best)
+        return state
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken; the clients know which network is theirs."""
+        self._codes, self._at, self._scores = state["codes"], state["at"], state["scores"]
+        if "best" in state:
+            self._best = Outcome(**state["best"])
+        if "training" in state:
+            self._training = self._stage()
+            self._training.load_state(state["training"])
+
+    def _start(self) -> None:
+        self._federation.call("adopt", {"genotype": self._codes[self._at]}, min_ok=1)
+        self._training = self._stage()
+        self._training.connect()
+        self._training.setup()
+
+    def _stage(self) -> FedAvg:
+        stage = f"final-{self._at}-"
+        return FedAvg(self._federation, self._settings, self._seed, self._secure, stage)
+
+    def _conclude(self, training: FedAvg) -> None:
+        outcome = training.finish()
+        score = {"genotype": self._codes[self._at], "val_accuracy": outcome.val_accuracy}
+        self._scores.append({**score, "val_loss": outcome.extra["val_loss"]})
+        if self._best is None or _key(outcome) > _key(self._best):
+            self._best = outcome
+        self._at += 1
+        self._training = None
+        if not self.done:
+            self._start()
+
+    def _current(self) -> FedAvg:
+        if self._training is None:
+            raise AutoFGLError("no network is being trained")
+        return self._training
+
+
+def _key(outcome: Outcome) -> tuple[float, float]:
+    return outcome.val_accuracy, -outcome.extra["val_loss"]

@@ -1,0 +1,200 @@
+"""The client side of FL-AGCNS; :mod:`autofgl.methods.fl_agcns` says what it does."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from autofgl.federation.party import Context
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.found_client import FoundClient
+from autofgl.methods.search_settings import SearchSettings
+from autofgl.methods.search_space import genotypes, make_codes, make_space
+from autofgl.methods.sums import average, weighted
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.structure import Structure
+from autofgl.nn.supernet import Field, SuperNet
+from autofgl.search import Memo, Variation, client_step
+from autofgl.seeding import numpy_generator, torch_generator
+
+#: A diverged network counts as this bad on every node: secure sums take finite numbers only.
+WORST_LOSS = 50.0
+
+
+class SearchClient(FoundClient):
+    """Holds the SuperNet and a population of its own, later the found network."""
+
+    operations: ClassVar[frozenset[str]] = FoundClient.operations | {
+        "weights", "losses", "evolve",
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        context: Context,
+        graph: ClientGraph,
+        settings: SearchSettings,
+        seed: int,
+        secure: str,
+    ) -> None:
+        super().__init__(context, graph, settings, seed, secure)
+        self._search = settings
+        self._space = make_space(settings)
+        self._codes = make_codes(self._space)
+        self._supernet = make_supernet(self._space, graph, settings, seed)
+        self._optimiser = torch.optim.Adam(
+            self._supernet.parameters(),
+            lr=settings.search_lr or settings.lr,
+            weight_decay=settings.weight_decay,
+        )
+        self._train_field, self._val_field = _fields(graph, settings)
+        self._memo = Memo(self._codes, self._own_losses)
+        self._own: Any = None
+        self._train_loss = 0.0
+
+    def start(self, payload: Payload) -> Payload:
+        """Node counts, and in the clear the validation nodes, by which codes are apportioned."""
+        return {**super().start(payload), "val": self._val_field.measured}
+
+    def weights(self, payload: Payload) -> Payload:
+        """One weights step (Algorithm 2, lines 10 to 12; Eq. 2).
+
+        Take in the last step's summed gradient, then contribute the weighted gradient of the mean
+        over P of the mean training loss. Only parameters that P touches are in it; everybody
+        knows P, and so which ones these are.
+        """
+        self._take_gradient(payload)
+        at = (payload["generation"], payload["step"])
+        population = genotypes(self._space, payload["codes"])
+        generator = torch_generator(self._seed, "supernet-dropout", self._graph.name, *at)
+        self._supernet.train()
+        gradient, losses = self._supernet.gradient(population, self._train_field, generator)
+        finite = np.nan_to_num(losses, nan=WORST_LOSS, posinf=WORST_LOSS)
+        self._train_loss = float(np.minimum(finite, WORST_LOSS).mean())
+        mean = {name: value / len(population) for name, value in gradient.items()}
+        share = self._train_field.measured / max(payload["totals"][0], 1)
+        tag = f"gradient-{at[0]}-{at[1]}"
+        return {"gradient": self.sums.protect(tag, weighted(mean, share), reveal="parties")}
+
+    def losses(self, payload: Payload) -> Payload:
+        """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
+        self._take_gradient(payload)
+        sums = self._evaluated(payload["codes"]) / max(payload["totals"][1], 1)
+        train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
+        figures = {"losses": sums[:, 0], "correct": sums[:, 1], "train_loss": np.array(train)}
+        return {"losses": self.sums.protect(f"losses-{payload['generation']}", figures)}
+
+    def evolve(self, payload: Payload) -> Payload:
+        """The client's optimiser (Algorithm 1, client lines 2 to 6).
+
+        Payload: ``shared`` is P_FL, whose last ``children`` codes have no federated loss yet;
+        ``quota`` codes are asked for. A client without validation nodes has no preferences.
+        """
+        shared, children = payload["shared"], payload["children"]
+        best = self._codes.stack([])
+        if payload["quota"] and self._val_field.measured:
+            best = self._client_step(shared, payload["quota"], payload["generation"])
+        fresh = self._evaluated(shared[len(shared) - children :])
+        sums = fresh / max(payload["totals"][1], 1)
+        figures = {"losses": sums[:, 0], "correct": sums[:, 1]}
+        protected = self.sums.protect(f"children-{payload['generation']}", figures)
+        return {"codes": best, "losses": protected}
+
+    def state(self) -> Payload:
+        """The SuperNet, its optimiser, the own population, and what the final training has."""
+        state = super().state()
+        state["supernet"] = {
+            name: value.detach().numpy().copy()
+            for name, value in self._supernet.state_dict().items()
+        }
+        state["supernet_moments"] = {
+            str(index): {key: value.numpy().copy() for key, value in entry.items()}
+            for index, entry in self._optimiser.state_dict()["state"].items()
+        }
+        return state if self._own is None else {**state, "own": self._own}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        super().load_state(state)
+        with torch.no_grad():
+            for name, value in self._supernet.state_dict().items():
+                value.copy_(torch.from_numpy(state["supernet"][name].copy()))
+        moments = {
+            int(index): {key: torch.from_numpy(value.copy()) for key, value in entry.items()}
+            for index, entry in state["supernet_moments"].items()
+        }
+        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
+        self._own = state.get("own")
+
+    def _take_gradient(self, payload: Payload) -> None:
+        """All clients take the same step, so that all hold the same W without it being sent."""
+        if "gradient" not in payload:
+            return
+        gradient = average(self.sums.open(payload["gradient"]))
+        self._memo.clear()
+        for name, parameter in self._supernet.named_parameters():
+            found = gradient.get(name)
+            parameter.grad = None if found is None else torch.from_numpy(found)
+        self._optimiser.step()
+
+    def _evaluated(self, codes: Any) -> Any:
+        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``; finite."""
+        if not self._val_field.measured:
+            return np.zeros((len(codes), 2))
+        sums = self._supernet.evaluate(genotypes(self._space, codes), self._val_field)[:, 0]
+        worst = WORST_LOSS * self._val_field.measured
+        sums[:, 0] = np.clip(np.nan_to_num(sums[:, 0], nan=worst, posinf=worst), 0, worst)
+        return sums[:, :2]
+
+    def _own_losses(self, codes: Any) -> Any:
+        """What this client's optimiser minimises: L_val_i, or the share of wrong predictions."""
+        sums = self._evaluated(codes) / max(self._val_field.measured, 1)
+        return fitness(sums[:, 0], sums[:, 1], self._search.fitness)
+
+    def _client_step(self, shared: Any, quota: int, generation: int) -> Any:
+        own = shared[: self._search.population] if self._own is None else self._own
+        rng = numpy_generator(self._seed, "client-evolution", self._graph.name, generation)
+        step = client_step(
+            self._codes, own, shared, self._memo, quota, rng, variation(self._search)
+        )
+        self._own = step.population
+        return step.best
+
+
+def make_supernet(space: Any, graph: ClientGraph, settings: SearchSettings, seed: int) -> SuperNet:
+    """The SuperNet, at initial weights that are the same at every client."""
+    supernet = SuperNet(
+        space,
+        graph.num_features,
+        graph.classes,
+        settings.hidden,
+        dropout=settings.dropout,
+        layer_dropout=settings.layer_dropout,
+        fusion=settings.fusion,
+        per_predecessor=settings.per_predecessor,
+    )
+    supernet.reset_parameters(torch_generator(seed, "supernet"))
+    return supernet
+
+
+def variation(settings: SearchSettings) -> Variation:
+    """How children come about."""
+    return Variation(settings.tournament, settings.crossover, settings.mutation)
+
+
+def fitness(losses: Any, accuracies: Any, kind: str) -> Any:
+    """What is minimised; of equally accurate networks the one with the lower loss is better."""
+    return losses if kind == "loss" else 1 - accuracies + 1e-6 * losses
+
+
+def _fields(graph: ClientGraph, settings: SearchSettings) -> tuple[Field, Field]:
+    features = InputFeatures.from_client(graph.x)
+    if settings.normalize_features:
+        features = features.row_normalised()
+    structure = Structure.from_client(graph)
+    labels = torch.from_numpy(graph.y.copy())
+    train, val = (
+        Field(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
+        for mask in (graph.train_mask, graph.val_mask)
+    )
+    return train, val

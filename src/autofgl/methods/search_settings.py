@@ -1,0 +1,60 @@
+"""Settings of the architecture searches."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from autofgl.methods.settings import FederatedTraining
+
+
+class SpaceSettings(FederatedTraining):
+    """The search space A(L), and how a found network is trained from scratch afterwards."""
+
+    layers: int = Field(default=6, ge=1, le=12, description="most layers of a network, L")
+    layer_dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="dropout before every convolution"
+    )
+    fusion: Literal["all", "leaves"] = Field(
+        default="all", description="which layers' outputs are averaged"
+    )
+    stop: float = Field(
+        default=0.1,
+        ge=0,
+        le=1,
+        description="probability that a random network ends before a given layer; the paper's "
+        "uniform genes would end every second one before its first",
+    )
+
+
+class SearchSettings(SpaceSettings):
+    """FL-AGCNS: SuperNet, federated evolution, final training."""
+
+    population: int = Field(default=60, ge=2, description="number of codes, |P|")
+    generations: int = Field(default=250, ge=1, description="generations, E_evo")
+    weight_steps: int = Field(
+        default=5, ge=1, description="SuperNet steps in a generation, E_weight"
+    )
+    warmup: int = Field(
+        default=0, ge=0, description="first generations that train on random codes, no evolution"
+    )
+    codes_per_step: int = Field(
+        default=0, ge=0, description="codes that a SuperNet step is made of, drawn of P; 0: all"
+    )
+    optimisers: Literal["both", "controller", "clients"] = Field(
+        default="both", description="who evolves (the paper's ablation)"
+    )
+    fitness: Literal["loss", "accuracy"] = Field(
+        default="loss", description="what codes are compared by on validation nodes"
+    )
+    per_predecessor: bool = Field(
+        default=False, description="a convolution for each predecessor, as in the authors' code"
+    )
+    search_lr: float = Field(
+        default=0, ge=0, description="learning rate of the SuperNet; 0: that of the training"
+    )
+    finalists: int = Field(
+        default=1, ge=1, description="best codes that are trained; federated validation picks one"
+    )
+    tournament: int = Field(default=3, ge=1, description="size of the tournaments")
+    crossover: float = Field(default=0.5, ge=0, le=1, description="share of genes that are swapped")
+    mutation: float = Field(default=0.125, ge=0, le=1, description="mutation rate of each gene")

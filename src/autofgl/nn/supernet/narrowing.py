@@ -1,0 +1,116 @@
+"""Convolutions on no more nodes than their output needs.
+
+A convolution of K hops needs its input within r + K hops of the measured nodes if its output is
+needed within r. After the first hop only nodes within r + K - 1 matter, and so on; the modules of
+:mod:`autofgl.nn.conv` would carry all nodes to the end. Here are their equations once more, with
+the sparse product first where that helps, and everything else on the rows that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from autofgl.nn.conv import (
+    APPNPConv,
+    GatedGraphConv,
+    GCNConv,
+    GENConv,
+    GINConv,
+    SAGEConv,
+    SGConv,
+)
+from autofgl.nn.conv.base import Convolution
+from autofgl.nn.structure import Structure
+
+#: A structure for one hop, and the number of rows that are needed after it.
+Hop = tuple[Structure, int]
+
+
+def narrowed(
+    convolution: Convolution,
+    x: Tensor,
+    hops: Sequence[Hop],
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """The rows of a convolution's output that are needed after the last hop.
+
+    Args:
+        convolution: The convolution.
+        x: Its input, on the nodes that the first hop needs.
+        hops: The hops, farthest first.
+        generator: Source of the convolution's randomness.
+    """
+    equation = _EQUATIONS.get(type(convolution))
+    if equation is not None:
+        return equation(convolution, x, hops)
+    out: Tensor = convolution(x, hops[0][0], generator)
+    return _first(out, hops[-1][1])
+
+
+def _gcn(convolution: GCNConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    out = convolution.lin.product(_first(structure.gcn @ x, rows))
+    return out if convolution.bias is None else out + convolution.bias
+
+
+def _sage(convolution: SAGEConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    out: Tensor = convolution.lin_l(_first(structure.mean @ x, rows))
+    return out if convolution.lin_r is None else out + convolution.lin_r(_first(x, rows))
+
+
+def _gin(convolution: GINConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    neighbours = _first(structure.sum @ x, rows)
+    out: Tensor = convolution.nn(neighbours + (1 + convolution.eps) * _first(x, rows))
+    return out
+
+
+def _gen(convolution: GENConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    messages = torch.relu(x) + convolution.eps
+    near = _first(convolution.aggregate(messages, structure), rows)
+    out: Tensor = convolution.mlp(near + _first(x, rows))
+    return out
+
+
+def _sgc(convolution: SGConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    for structure, rows in hops:
+        x = _first(structure.gcn @ x, rows)
+    out: Tensor = convolution.lin(x)
+    return out
+
+
+def _appnp(convolution: APPNPConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    start = x * convolution.alpha
+    for structure, rows in hops:
+        near = _first(structure.gcn @ x, rows)
+        x = torch.add(_first(start, rows), near, alpha=1 - convolution.alpha)
+    return x
+
+
+def _gated_graph(convolution: GatedGraphConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    for weight, (structure, rows) in zip(convolution.weight, hops, strict=True):
+        # A plain sum over neighbours first, then the map, would round more.
+        message = _first(structure.sum @ (x @ weight), rows)
+        x = convolution.rnn(message, _first(x, rows))
+    return x
+
+
+def _first(x: Tensor, rows: int) -> Tensor:
+    """The first rows; a slice of all would still cost a copy in the backward pass."""
+    return x if len(x) == rows else x[:rows]
+
+
+_EQUATIONS: dict[type[Convolution], Callable[..., Tensor]] = {
+    APPNPConv: _appnp,
+    GCNConv: _gcn,
+    GENConv: _gen,
+    GINConv: _gin,
+    GatedGraphConv: _gated_graph,
+    SAGEConv: _sage,
+    SGConv: _sgc,
+}

@@ -1,0 +1,143 @@
+"""What a population computes: every common sub-path once, equal operators side by side.
+
+A *path* is an input activation and a chain of (layer, type): it determines an output under shared
+weights, whatever architecture it occurs in. The paths of a population form a forest, of which each
+node is computed once.
+
+The *radius* of a path is how far from the measured nodes its output is needed: 0 where no other
+path goes on from it, else the greatest of its successors' radius plus their hops.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autofgl.nn.choices import CONVOLUTIONS
+from autofgl.nn.found import Fusion, fused_layers
+from autofgl.nn.space import Genotype
+
+_PIECES = (1, 2, 4)
+
+
+@dataclass(frozen=True)
+class Step:
+    """The last step of a path: a layer of a type, on the output of another path."""
+
+    layer: int
+    type: str
+    parent: int
+    previous: int
+
+    @property
+    def hops(self) -> int:
+        """How far the layer looks."""
+        return CONVOLUTIONS[self.type].hops
+
+
+@dataclass(frozen=True)
+class Group:
+    """Paths that end with the same convolution and are needed equally far: computed together."""
+
+    layer: int
+    type: str
+    previous: int
+    radius: int
+    hops: int
+    paths: tuple[int, ...]
+    parents: tuple[int, ...]
+
+
+class Plan:
+    """The paths of a population.
+
+    Args:
+        population: The architectures; equal networks are computed once.
+        fusion: Which layers of a network are averaged.
+
+    Attributes:
+        inputs: The input activations in use; path i < len(inputs) is the i-th of them.
+        steps: The other paths, from path ``len(inputs)`` on, predecessors first.
+        networks: Distinct networks, by output activation.
+        position: Index into ``networks`` of each member of the population.
+        members: For each network, the paths whose outputs are averaged.
+        outputs: Output activations, each with the range of networks that it has.
+    """
+
+    def __init__(self, population: Sequence[Genotype], fusion: Fusion = "all") -> None:
+        short = [Genotype(g.input, g.existing, g.output) for g in population]
+        self.networks = sorted(set(short), key=lambda g: (g.output, g.input, str(g)))
+        place = {genotype: index for index, genotype in enumerate(self.networks)}
+        self.position = [place[genotype] for genotype in short]
+        self.inputs = sorted({genotype.input for genotype in self.networks})
+        self.steps: list[Step] = []
+        self.members = self._walk(fusion)
+        self.outputs = self._ranges()
+
+    def _walk(self, fusion: Fusion) -> list[tuple[int, ...]]:
+        known: dict[tuple[int, int, str], int] = {}
+        members = []
+        for genotype in self.networks:
+            chain = [self.inputs.index(genotype.input)]
+            for index, layer in enumerate(genotype.layers, start=1):
+                previous = layer.previous or 0
+                key = (chain[previous], index, layer.type)
+                if key not in known:
+                    known[key] = len(self.inputs) + len(self.steps)
+                    self.steps.append(Step(index, layer.type, chain[previous], previous))
+                chain.append(known[key])
+            members.append(tuple(chain[i] for i in fused_layers(genotype, fusion)))
+        return members
+
+    def _ranges(self) -> list[tuple[str, int, int]]:
+        names = [genotype.output for genotype in self.networks]
+        return [
+            (name, names.index(name), names.index(name) + names.count(name))
+            for name in sorted(set(names))
+        ]
+
+    @cached_property
+    def radii(self) -> list[int]:
+        """Radius of each path."""
+        first = len(self.inputs)
+        radii = [0] * (first + len(self.steps))
+        for offset in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[offset]
+            radii[step.parent] = max(radii[step.parent], radii[first + offset] + step.hops)
+        return radii
+
+    def groups(self, limit: int, per_predecessor: bool = False) -> list[Group]:
+        """All paths but the inputs in groups, predecessors first.
+
+        Args:
+            limit: A radius from which on the whole graph is needed.
+            per_predecessor: Whether a layer has a convolution for each predecessor.
+        """
+        found: dict[tuple[int, str, int, int], list[int]] = defaultdict(list)
+        for offset, step in enumerate(self.steps):
+            path = len(self.inputs) + offset
+            previous = step.previous if per_predecessor else -1
+            radius = min(self.radii[path], limit)
+            found[step.layer, step.type, previous, radius].append(path)
+        return [
+            Group(*key, CONVOLUTIONS[key[1]].hops, tuple(paths), self._parents(paths))
+            for key, together in sorted(found.items())
+            for paths in _pieces(together, CONVOLUTIONS[key[1]].per_edge)
+        ]
+
+    def _parents(self, paths: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.steps[path - len(self.inputs)].parent for path in paths)
+
+
+def _pieces(paths: list[int], per_edge: bool) -> list[list[int]]:
+    """The paths in pieces of 4, 2 and 1 where edges are listed anew for every size of a piece."""
+    if not per_edge:
+        return [paths]
+    pieces = []
+    while paths:
+        size = max(size for size in _PIECES if size <= len(paths))
+        pieces.append(paths[:size])
+        paths = paths[size:]
+    return pieces

@@ -1,0 +1,204 @@
+"""Q-learning over the sequence of genes, as BlockQNN and MetaQNN search for architectures.
+
+Zhong et al., "Practical Block-wise Neural Network Architecture Generation" (CVPR 2018), after
+Baker et al., "Designing Neural Network Architectures using Reinforcement Learning" (ICLR 2017). An
+agent chooses one gene after the other. A state is the position with the last chosen values, an
+action is the value of the next gene, and the reward of the finished code is spread evenly over its
+choices (BlockQNN's shaped reward, r_t = r_T / T).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from autofgl.search.codes import Code, Codes, Losses, Population, SearchError, worst_if_diverged
+from autofgl.search.operators import TRIES
+from autofgl.search.searcher import State, generator_state, load_generator_state
+
+#: Pairs (ε, number of codes that are asked with it); the last ε stays.
+Schedule: TypeAlias = Sequence[tuple[float, int]]
+
+#: BlockQNN's schedule, with one code where it has an iteration of 64: half of the time is spent on
+#: pure exploration.
+BLOCKQNN: Schedule = (
+    (1.0, 95),
+    (0.9, 7),
+    (0.8, 7),
+    (0.7, 7),
+    (0.6, 10),
+    (0.5, 10),
+    (0.4, 10),
+    (0.3, 10),
+    (0.2, 10),
+    (0.1, 12),
+)
+
+
+def scaled_schedule(total: int, shape: Schedule = BLOCKQNN) -> Schedule:
+    """The schedule stretched or shrunk to ``total`` codes."""
+    ends = np.cumsum([count for _, count in shape])
+    ends = np.rint(ends * (total / ends[-1])).astype(int)
+    counts = np.diff(ends, prepend=0).tolist()
+    return tuple((epsilon, count) for (epsilon, _), count in zip(shape, counts, strict=True))
+
+
+def likelihood(loss: float) -> float:
+    """exp(-loss): of a cross-entropy, the mean likelihood of the labels; in (0, 1] as accuracy."""
+    return math.exp(-loss)
+
+
+class QLearning:
+    """A table of values, an ε-greedy policy and experience replay.
+
+    Like MetaQNN it does not ask for a network twice as long as the policy can find another.
+
+    Args:
+        codes: The space.
+        rng: Source of all chance.
+        schedule: ε by the number of codes asked; see :func:`scaled_schedule`.
+        memory: How many previous genes a state holds.
+        rate: Learning rate of the Bellman update. The papers' 0.01 is meant for ten thousand codes;
+            with a few hundred it learns too little.
+        replay: Codes that are drawn from the experience and learned from at each tell.
+        initial: First value of every action.
+        reward: Maps a finite loss to what is maximised. A diverged code gets the lowest reward so
+            far.
+
+    Raises:
+        SearchError: An option makes no sense.
+    """
+
+    def __init__(
+        self,
+        codes: Codes,
+        rng: np.random.Generator,
+        schedule: Schedule = BLOCKQNN,
+        *,
+        memory: int = 1,
+        rate: float = 0.1,
+        replay: int = 128,
+        initial: float = 0.5,
+        reward: Callable[[float], float] = likelihood,
+    ) -> None:
+        if memory < 0 or not 0 < rate <= 1 or replay < 0:
+            raise SearchError(f"memory {memory}, rate {rate}, replay {replay} make no sense")
+        if not schedule or not all(0 <= epsilon <= 1 <= n + 1 for epsilon, n in schedule):
+            raise SearchError(f"a schedule is pairs of ε in [0, 1] and a count, not {schedule}")
+        self.codes = codes
+        self.schedule = tuple(schedule)
+        self.memory = memory
+        self.rate = rate
+        self.replay = replay
+        self.reward = reward
+        self._rng = rng
+        self._asked = 0
+        self._values = [np.full(shape, initial, np.float64) for shape in self._shapes()]
+        self._codes = codes.stack([])
+        self._rewards: Losses = np.zeros(0)
+        self._seen: set[bytes] = set()
+
+    @property
+    def epsilon(self) -> float:
+        """Probability with which the next gene is random."""
+        left = self._asked
+        for epsilon, count in self.schedule:
+            if left < count:
+                return epsilon
+            left -= count
+        return self.schedule[-1][0]
+
+    def ask(self, n: int = 1) -> Population:
+        """Codes that the policy makes, new ones if it can."""
+        asked: list[Code] = []
+        taken = set(self._seen)
+        for _ in range(n):
+            asked.append(self._unseen(taken))
+            taken.add(self.codes.key(asked[-1]))
+            self._asked += 1
+        return self.codes.stack(asked)
+
+    def tell(self, codes: npt.ArrayLike, losses: npt.ArrayLike) -> None:
+        """Add the codes to the experience, learn from them, then from a replayed sample."""
+        told = self.codes.check(codes)
+        rewards = self._to_rewards(worst_if_diverged(losses, len(told)))
+        self._codes = np.concatenate([self._codes, told])
+        self._rewards = np.concatenate([self._rewards, rewards])
+        self._seen.update(self.codes.keys(told))
+        for code, reward in zip(told, rewards, strict=True):
+            self._learn(code, reward)
+        replay = self.replay if len(self._codes) else 0
+        for row in self._rng.integers(0, max(len(self._codes), 1), replay):
+            self._learn(self._codes[row], self._rewards[row])
+
+    def state(self) -> State:
+        """Generator, values, experience and the place in the schedule."""
+        return {
+            "rng": generator_state(self._rng),
+            "asked": self._asked,
+            "values": [values.copy() for values in self._values],
+            "codes": self._codes,
+            "rewards": self._rewards,
+        }
+
+    def load_state(self, state: State) -> None:
+        """Take up where :meth:`state` was taken."""
+        codes = self.codes.check(state["codes"])
+        values = [np.array(table, np.float64) for table in state["values"]]
+        if [table.shape for table in values] != self._shapes():
+            raise SearchError("the saved values belong to another space or another memory")
+        load_generator_state(self._rng, state["rng"])
+        self._values, self._codes, self._asked = values, codes, state["asked"]
+        self._rewards = np.array(state["rewards"], np.float64)
+        self._seen = set(self.codes.keys(codes))
+
+    def _shapes(self) -> list[tuple[int, ...]]:
+        """Of each gene's table: the values of up to ``memory`` genes before it, then its own."""
+        cardinalities = self.codes.cardinalities
+        return [cardinalities[max(0, g - self.memory) : g + 1] for g in range(self.codes.genes)]
+
+    def _actions(self, code: list[int], gene: int) -> npt.NDArray[np.float64]:
+        """A view of the values of all choices of a gene after the genes before it."""
+        before = code[max(0, gene - self.memory) : gene]
+        actions: npt.NDArray[np.float64] = self._values[gene][tuple(before)]
+        return actions
+
+    def _unseen(self, taken: set[bytes]) -> Code:
+        for _ in range(TRIES):
+            code = self._sample()
+            if self.codes.key(code) not in taken:
+                break
+        return code
+
+    def _sample(self) -> Code:
+        """One code by the ε-greedy policy; equal values are equally likely."""
+        explore = self._rng.random(self.codes.genes) < self.epsilon
+        code: list[int] = self._rng.integers(0, self.codes.cardinalities).tolist()
+        for gene in np.flatnonzero(~explore).tolist():
+            actions = self._actions(code, gene)
+            best = np.flatnonzero(actions == actions.max())
+            code[gene] = int(best[0] if len(best) == 1 else self._rng.choice(best))
+        return np.array(code, np.int64)
+
+    def _learn(self, code: Code, reward: float) -> None:
+        """Bellman updates from the last gene to the first, undiscounted.
+
+        Q(s_t, a_t) ← (1 - α) Q(s_t, a_t) + α (r_T / T + max_a Q(s_{t+1}, a)).
+        """
+        ahead = 0.0
+        choices = code.tolist()
+        for gene in reversed(range(self.codes.genes)):
+            actions = self._actions(choices, gene)
+            target = reward / self.codes.genes + ahead
+            actions[choices[gene]] += self.rate * (target - actions[choices[gene]])
+            ahead = actions.max()
+
+    def _to_rewards(self, losses: Losses) -> Losses:
+        diverged = np.isinf(losses)
+        rewards = np.zeros(len(losses))
+        rewards[~diverged] = [self.reward(loss) for loss in losses[~diverged]]
+        known = np.concatenate([self._rewards, rewards[~diverged]])
+        rewards[diverged] = known.min() if known.size else 0.0
+        return rewards

@@ -1,0 +1,22 @@
+"""Searchers know neither graphs nor clients, nor torch."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import autofgl
+
+SOURCE = Path(autofgl.__file__).parent
+
+
+def test_searchers_import_nothing_of_ours_but_errors() -> None:
+    allowed = ("autofgl.search", "autofgl.errors")
+    for path in (SOURCE / "search").glob("*.py"):
+        for line in path.read_text().splitlines():
+            if line.startswith(("import autofgl", "from autofgl")):
+                assert line.split()[1].startswith(allowed), f"{path.name}: {line}"
+
+
+def test_searchers_need_no_torch() -> None:
+    code = "import sys, autofgl.search; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
