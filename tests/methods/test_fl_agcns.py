@@ -1,0 +1,189 @@
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from federations import make
+
+import autofgl
+from autofgl.errors import UserError
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns_client import _fields, make_supernet
+from autofgl.methods.search_settings import SearchSettings
+from autofgl.methods.search_space import genotypes, make_space
+from autofgl.secure import MODES
+
+SMALL: dict[str, Any] = {
+    "population": 8, "layers": 2, "generations": 3, "weight_steps": 2, "rounds": 10, "hidden": 8,
+}  # fmt: skip
+
+
+def search(clients: list[ClientGraph], count: int, **settings: Any) -> Any:
+    """A method after so many generations."""
+    method = make("fl-agcns", clients, **{**SMALL, **settings})
+    method.setup()
+    rows = [method.step() for _ in range(count)]
+    return method, rows
+
+
+def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
+    small_clients: list[ClientGraph],
+) -> None:
+    """Eq. 1: FLL_a = Σ_i |val_i| / Σ_j |val_j| · L_val_i(W_a, a), at the initial weights."""
+    method = make("fl-agcns", small_clients, **SMALL)
+    method.setup()
+    population = method.state()["population"]
+    figures = method._federated_losses("losses", {"codes": population})  # type: ignore[attr-defined]
+    settings = SearchSettings(**SMALL)
+    space = make_space(settings)
+    expected = np.zeros(len(population))
+    total = sum(int(client.val_mask.sum()) for client in small_clients)
+    for client in small_clients:
+        supernet = make_supernet(space, client, settings, 0)
+        for row, genotype in enumerate(genotypes(space, population)):
+            network = supernet.extract(genotype).eval()
+            data = client.to_pyg()
+            x = data.x / data.x.sum(1, keepdim=True).clamp(min=1)
+            scores = network(x, data.edge_index)[data.val_mask].log_softmax(1)
+            loss = -scores.gather(1, data.y[data.val_mask][:, None]).sum()
+            expected[row] += float(loss.detach()) / total
+    assert np.allclose(figures["losses"], expected, atol=1e-5)
+
+
+def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph]) -> None:
+    """Eq. 2: the summed gradient is that of all training nodes together, over |P|."""
+    settings = SearchSettings(**{**SMALL, "dropout": 0.0})
+    method = make("fl-agcns", small_clients, **{**SMALL, "dropout": 0.0})
+    method.setup()
+    codes = method.state()["population"]
+    message = {"generation": 1, "step": 0, "codes": codes, "totals": method.state()["totals"]}
+    replies = method.federation.call("weights", message).ok
+    sealed = method._sums.seal("gradient-1-0", replies, "gradient")  # type: ignore[attr-defined]
+    from autofgl.secure import make_client
+
+    reader = make_client("none", name="client-0", parties=list(method.federation.parties))
+    found = reader.open(sealed)
+    space = make_space(settings)
+    population = genotypes(space, codes)
+    total = sum(int(client.train_mask.sum()) for client in small_clients)
+    for name in found:
+        if name == "share":
+            assert float(found[name]) == pytest.approx(1)
+            continue
+        expected: Any = 0
+        for client in small_clients:
+            supernet = make_supernet(space, client, settings, 0)
+            train, _ = _fields(client, settings)
+            gradient, _ = supernet.gradient(population, train)
+            share = client.train_mask.sum() / total
+            expected = expected + share * gradient[name] / len(population)
+        assert np.allclose(found[name], expected, atol=1e-5)
+
+
+def test_all_clients_hold_the_same_supernet(
+    small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    method, _ = search(small_clients, 2, folder=tmp_path)
+    method.federation.checkpoint("now")
+    from autofgl.federation.checkpoints import read_payload
+
+    states = [read_payload(tmp_path / "now" / f"{c.name}.afp") for c in small_clients]
+    for name, value in states[0]["supernet"].items():
+        assert all(np.array_equal(state["supernet"][name], value) for state in states)
+
+
+@pytest.mark.parametrize("optimisers", ["both", "controller", "clients"])
+def test_the_population_keeps_its_size_and_has_no_repeats(
+    small_clients: list[ClientGraph], optimisers: str
+) -> None:
+    method, rows = search(small_clients, 3, optimisers=optimisers)
+    assert method.state()["population"].shape == (8, 6)
+    assert [row["unique_codes"] for row in rows] == [8, 8, 8]
+    shares = {"controller": [0.0] * 3, "clients": [1.0] * 3}
+    usual = [0.5 * 0.99**t for t in (1, 2, 3)]
+    assert [row["gamma"] for row in rows] == pytest.approx(shares.get(optimisers, usual))
+
+
+def test_the_search_gets_better(small_clients: list[ClientGraph]) -> None:
+    _, rows = search(small_clients, 12, generations=12, population=16, lr=0.02)
+    assert rows[-1]["best_fll"] < rows[0]["best_fll"] - 0.1
+
+
+@pytest.mark.parametrize("secure", MODES)
+def test_a_run_ends_with_a_trained_network(
+    small_clients: list[ClientGraph], tmp_path: Path, secure: str
+) -> None:
+    result = autofgl.run(
+        "fl-agcns", small_clients, secure=secure, out=tmp_path / "run", finalists=2, **SMALL
+    )
+    figures = result.figures
+    assert figures["rounds"] == 3 + 2 * 10
+    assert len(figures["finalists"]) == 2
+    best = max(figures["finalists"], key=lambda f: (f["val_accuracy"], -f["val_loss"]))
+    assert figures["architecture"] == best["genotype"]
+    phases = [row["phase"] for row in result.history]
+    assert phases == ["search"] * 3 + ["train"] * 20
+    data = small_clients[0].to_pyg()
+    assert result.model(data.x, data.edge_index).shape == (len(data.y), 3)
+    if secure == "none":
+        plain = figures["architecture"]
+        other = autofgl.run(
+            "fl-agcns", small_clients, secure="shares", out=tmp_path / "s", finalists=2, **SMALL
+        )
+        assert other.figures["architecture"] == plain
+
+
+def test_a_spent_budget_ends_the_search_and_trains_what_was_found(
+    small_clients: list[ClientGraph], out: Path
+) -> None:
+    settings = {**SMALL, "generations": 10**6}
+    result = autofgl.run("fl-agcns", small_clients, out=out, budget="1s", **settings)
+    assert result.figures["stopped_by"] == "budget"
+    assert result.history[-1]["phase"] == "train"
+    assert sum(row["phase"] == "train" for row in result.history) == 10
+
+
+@pytest.mark.parametrize("secure", ["ckks", "shares"])
+def test_the_server_sees_no_clients_losses_or_gradient(
+    small_clients: list[ClientGraph], secure: str
+) -> None:
+    arrays: list[Any] = []
+
+    def watch(way: str, party: str, op: str, payload: Payload) -> None:
+        stack: list[Any] = [payload] if way == "up" and op in ("weights", "losses") else []
+        while stack:
+            value = stack.pop()
+            if isinstance(value, dict | list):
+                stack += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, np.ndarray):
+                arrays.append(value)
+
+    search(small_clients, 1, secure=secure, observer=watch)
+    floats = [array for array in arrays if array.dtype.kind == "f"]
+    assert not floats, "losses and gradients travel as masked integers or ciphertexts only"
+
+
+def test_clients_without_validation_or_training_nodes_take_part(
+    small_clients: list[ClientGraph],
+) -> None:
+    nothing = np.zeros(small_clients[1].num_nodes, np.bool_)
+    empty = small_clients[1].with_masks(nothing, nothing, nothing)
+    _, rows = search([small_clients[0], empty, small_clients[2]], 2)
+    assert all(np.isfinite(row["best_fll"]) for row in rows)
+
+
+def test_a_lost_client_is_dropped(small_clients: list[ClientGraph]) -> None:
+    method, _ = search(small_clients, 1)
+    method.federation.drop("client-1")
+    assert np.isfinite(method.step()["best_fll"])
+
+
+def test_bad_settings_are_named(small_clients: list[ClientGraph], out: Path) -> None:
+    with pytest.raises(UserError, match="did you mean generations"):
+        autofgl.run("fl-agcns", small_clients, out=out, generation=3)
+    with pytest.raises(UserError, match="population=1"):
+        autofgl.run("fl-agcns", small_clients, out=out, population=1)
