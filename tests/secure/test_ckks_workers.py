@@ -25,7 +25,7 @@ SIZE = 8 * DEGREE - 5
 CORES = [0, 0]  # also where there is only one
 PARTIES = 3
 ABORTS = "import os, sys; sys.stdin.buffer.read(1); os.abort()"
-BABBLES = "import sys; sys.stdin.buffer.read(1); print('x' * 1000, flush=True)"
+BABBLES = "import os, sys; sys.stdin.buffer.read(1); os.write(1, b'x' * 1000)"
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_errors_are_those_without_workers(pool: Workers, seed: bytes) -> None:
 def test_little_work_and_a_single_core_need_no_worker(
     seed: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ckks_workers, "_Worker", lambda: pytest.fail("a worker was started"))
+    monkeypatch.setattr(Workers, "run", lambda *_: pytest.fail("a worker was asked"))
     cipher = SharedCipher(seed, PARTIES)
     assert np.array_equal(cipher.decrypt(cipher.encrypt(np.arange(9)), 9), np.arange(9))
     monkeypatch.setattr(ckks_workers, "cores", lambda: [0])
@@ -126,7 +126,7 @@ def test_little_work_and_a_single_core_need_no_worker(
 
 
 @pytest.mark.parametrize(
-    ("program", "how"), [(ABORTS, "signal: Aborted"), (BABBLES, "exit status 0")]
+    ("program", "how"), [(ABORTS, "signal: Aborted"), (BABBLES, "exit status [01]")]
 )
 def test_a_worker_that_ends_is_an_error_and_the_next_call_works(
     seed: bytes, program: str, how: str, monkeypatch: pytest.MonkeyPatch

@@ -17,7 +17,7 @@ from autofgl.secure.ckks_parameters import DEGREE
 from autofgl.secure.interface import SecureSumError
 
 _FEWEST = 3  # ciphertexts: less is not worth a way through a pipe
-_MOST = 64  # ciphertexts: bounds the memory of a request
+_MOST = 16  # ciphertexts: a worker on a busy core must not hold up the others
 
 
 class SharedCipher:
@@ -93,15 +93,15 @@ def add_shared(
             _size(piece),
             [data for one in contributions for data in _part(one, piece)],
         )
-        for piece in _pieces(size, pool.size, len(contributions))
+        for piece in _pieces(size, pool.size)
     ]
     return _joined(requests, pool.run(requests))
 
 
-def _pieces(size: int, most: int, contributions: int = 1) -> Iterator[slice]:
-    """Cuts a vector between ciphertexts: two pieces for a worker, as some cores are busier."""
-    each = max(_FEWEST, -(-ciphertexts_for(size) // (2 * most)))
-    step = DEGREE * max(1, min(each, _MOST // contributions))
+def _pieces(size: int, workers: int) -> Iterator[slice]:
+    """Cuts a vector between ciphertexts, into two pieces or more for each worker."""
+    each = -(-ciphertexts_for(size) // (2 * workers))
+    step = DEGREE * min(max(each, _FEWEST), _MOST)
     return (slice(start, min(start + step, size)) for start in range(0, size, step))
 
 
