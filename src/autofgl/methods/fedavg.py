@@ -19,9 +19,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import PartyFactory
-from autofgl.federation.federation import Federation, require
+from autofgl.federation.federation import Federation
 from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
@@ -210,15 +209,12 @@ class FedAvg(Method):
         return self.federation.call("export", to=[first], min_ok=1).ok[first]
 
     def _call(self, op: str, payload: Payload, **how: Any) -> Replies:
-        """Call all clients and go on without those that are gone.
-
-        A client that misses a round of gradients is out of step with the others and is dropped too;
-        with parameters it simply joins again in the next round.
-        """
-        replies = self.federation.call(op, payload, timeout=self.settings.timeout or None, **how)
-        for name, failure in replies.failed.items():
-            if failure.kind in ("exception", "refused"):
-                raise FederationError(f"round {self.round}: {name}: {failure.message}")
-            if failure.kind == "lost" or self.settings.aggregate == "gradients":
-                self.federation.drop(name)
-        return require(op, replies, self.settings.min_clients)
+        """A client late with parameters joins again; one late with gradients is out of step."""
+        return self.call_clients(
+            op,
+            payload,
+            min_ok=self.settings.min_clients,
+            timeout=self.settings.timeout,
+            wait_for_late=self.settings.aggregate == "parameters",
+            **how,
+        )

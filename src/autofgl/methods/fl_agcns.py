@@ -25,9 +25,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import PartyFactory
-from autofgl.federation.federation import Federation, require
+from autofgl.federation.federation import Federation
 from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
@@ -253,13 +252,9 @@ class FLAGCNS(Method):
         return {"generation": self._generation, "totals": self._totals}
 
     def _call(self, op: str, payload: Payload, **how: Any) -> Replies:
-        """Call all clients; one that misses a step has other weights than the rest and must go."""
-        replies = self.federation.call(op, payload, timeout=self.settings.timeout or None, **how)
-        for name, failure in replies.failed.items():
-            if failure.kind in ("exception", "refused"):
-                raise FederationError(f"generation {self._generation}: {name}: {failure.message}")
-            self.federation.drop(name)
-        return require(op, replies, self.settings.min_clients)
+        """A client that misses a step has other weights than the rest and must go."""
+        least, timeout = self.settings.min_clients, self.settings.timeout
+        return self.call_clients(op, payload, min_ok=least, timeout=timeout, **how)
 
 
 class _Clock:

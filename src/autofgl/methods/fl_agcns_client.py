@@ -9,6 +9,7 @@ from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.found_client import FoundClient
+from autofgl.methods.optimiser_state import load_optimiser_state, optimiser_state
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.search_space import genotypes, make_codes, make_space
 from autofgl.methods.sums import average, weighted
@@ -107,10 +108,7 @@ class SearchClient(FoundClient):
             name: value.detach().numpy().copy()
             for name, value in self._supernet.state_dict().items()
         }
-        state["supernet_moments"] = {
-            str(index): {key: value.numpy().copy() for key, value in entry.items()}
-            for index, entry in self._optimiser.state_dict()["state"].items()
-        }
+        state["supernet_moments"] = optimiser_state(self._optimiser)
         return state if self._own is None else {**state, "own": self._own}
 
     def load_state(self, state: Payload) -> None:
@@ -119,11 +117,7 @@ class SearchClient(FoundClient):
         with torch.no_grad():
             for name, value in self._supernet.state_dict().items():
                 value.copy_(torch.from_numpy(state["supernet"][name].copy()))
-        moments = {
-            int(index): {key: torch.from_numpy(value.copy()) for key, value in entry.items()}
-            for index, entry in state["supernet_moments"].items()
-        }
-        self._optimiser.load_state_dict({**self._optimiser.state_dict(), "state": moments})
+        load_optimiser_state(self._optimiser, state["supernet_moments"])
         self._own = state.get("own")
 
     def _take_gradient(self, payload: Payload) -> None:

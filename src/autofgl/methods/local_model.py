@@ -14,6 +14,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.method import Weights
 from autofgl.methods.metrics import SPLITS, Sums
+from autofgl.methods.optimiser_state import load_optimiser_state, optimiser_state
 from autofgl.methods.settings import TrainSettings
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.networks import NetworkSpec, build_network
@@ -125,21 +126,12 @@ class LocalModel:
 
     def state(self) -> Payload:
         """Weights and the optimiser's moments."""
-        moments = {
-            str(index): {key: _copy(value) for key, value in entry.items()}
-            for index, entry in self._optimiser.state_dict()["state"].items()
-        }
-        return {"weights": self.weights(), "moments": moments}
+        return {"weights": self.weights(), "moments": optimiser_state(self._optimiser)}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.load_weights(state["weights"])
-        moments = {
-            int(index): {key: torch.from_numpy(value.copy()) for key, value in entry.items()}
-            for index, entry in state["moments"].items()
-        }
-        full = self._optimiser.state_dict()
-        self._optimiser.load_state_dict({**full, "state": moments})
+        load_optimiser_state(self._optimiser, state["moments"])
 
     def _backward(self, generator: torch.Generator) -> None:
         self.model.train()

@@ -1,16 +1,17 @@
 """What the run loop asks of a method."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.errors import UserError
+from autofgl.errors import FederationError, UserError
 from autofgl.federation.engines.inprocess import PartyFactory
-from autofgl.federation.federation import Federation
+from autofgl.federation.federation import Federation, require
+from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.settings import TrainSettings, model_spec
@@ -120,6 +121,38 @@ class Method(ABC):
 
     def before_checkpoint(self) -> None:  # noqa: B027
         """Bring everything into a state that outlives the present keys."""
+
+    def call_clients(
+        self,
+        op: str,
+        payload: Payload,
+        *,
+        each: Mapping[str, Payload] | None = None,
+        min_ok: int = 1,
+        timeout: float = 0.0,
+        wait_for_late: bool = False,
+    ) -> Replies:
+        """Call all clients and go on without those that are gone.
+
+        Args:
+            op: Name of the operation.
+            payload: What every client receives.
+            each: What each client receives besides.
+            min_ok: Fewer good answers end the run.
+            timeout: Seconds until an answer is late; 0: never.
+            wait_for_late: Whether a late client may join again in the next call. It must not where
+                it would then hold other weights than the rest.
+
+        Raises:
+            FederationError: A client failed, or too few are left.
+        """
+        replies = self.federation.call(op, payload, each=each, timeout=timeout or None)
+        for name, failure in replies.failed.items():
+            if failure.kind in ("exception", "refused"):
+                raise FederationError(f"round {self.round}: {name}: {failure.message}")
+            if failure.kind == "lost" or not wait_for_late:
+                self.federation.drop(name)
+        return require(op, replies, min_ok)
 
     @abstractmethod
     def setup(self) -> None:

@@ -13,10 +13,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation
-from autofgl.federation.party import Party, Replies
+from autofgl.federation.party import Party
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.local_model import LocalModel
@@ -112,7 +111,7 @@ class Separate(Method):
     def step(self) -> Row:
         """One epoch at every client."""
         self.round += 1
-        replies = self._call("round", {"round": self.round}).ok
+        replies = self.call_clients("round", {"round": self.round}).ok
         metrics = Metrics.of(np.sum([reply["metrics"] for reply in replies.values()], axis=0))
         self._all_stopped = all(reply["stopped"] for reply in replies.values())
         row = {"round": self.round, **asdict(metrics), "clients": len(replies)}
@@ -121,8 +120,8 @@ class Separate(Method):
 
     def finish(self) -> Outcome:
         """Report on every client's best weights."""
-        replies = self._call("conclude", {"round": self.round}).ok
-        exports = self._call("export", {}).ok
+        replies = self.call_clients("conclude", {"round": self.round}).ok
+        exports = self.call_clients("export", {}).ok
         models = {name: export["weights"] for name, export in exports.items()}
         spec = next(iter(exports.values()))["spec"]
         if len(models) == 1:
@@ -143,11 +142,3 @@ class Separate(Method):
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.round, self._all_stopped = state["round"], state["all_stopped"]
-
-    def _call(self, op: str, payload: Payload) -> Replies:
-        replies = self.federation.call(op, payload, min_ok=1)
-        for name, failure in replies.failed.items():
-            if failure.kind in ("exception", "refused"):
-                raise FederationError(f"round {self.round}: {name}: {failure.message}")
-            self.federation.drop(name)
-        return replies
