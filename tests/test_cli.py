@@ -67,6 +67,17 @@ def test_own_graph_files_and_predictions(
         assert arrays["prediction"].tolist() == [int(line.split(",")[1]) for line in lines[1:]]
 
 
+def test_a_secure_run_shows_no_table_of_clients(
+    out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--dataset", "synthetic", "--set", "nodes=100", "rounds=1", "--out", str(out)]
+    assert call("run", "fedavg", "--secure", "shares", *words) == 0
+    shown = capsys.readouterr().out
+    assert "test accuracy" in shown
+    assert "client-0" not in shown
+    assert "client  " not in shown
+
+
 def test_one_graph_file_is_cut(small_graph: ClientGraph, tmp_path: Path, out: Path) -> None:
     autofgl.save_graph(tmp_path / "whole.npz", small_graph)
     words = ["--graphs", str(tmp_path / "whole.npz"), "--clients", "4", "--set", "rounds=1"]

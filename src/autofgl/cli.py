@@ -232,15 +232,16 @@ def _show_clients(clients: "Sequence[ClientGraph]", seconds: float) -> None:
 
 def _show(result: "Result") -> None:
     figures = result.figures
-    _table(
-        ("client", "nodes", "train", "val", "test", "test accuracy"),
-        [
-            (row["name"], *(str(row[key]) for key in ("nodes", "train", "val", "test")),
-             f"{row['test_accuracy']:.4f}" if row["test"] else "-")
-            for row in figures["per_client"]
-            if "nodes" in row
-        ],
-    )  # fmt: skip
+    told = [row for row in figures["per_client"] if "nodes" in row]
+    if told:
+        _table(
+            ("client", "nodes", "train", "val", "test", "test accuracy"),
+            [
+                (row["name"], *(str(row[key]) for key in ("nodes", "train", "val", "test")),
+                 f"{row['test_accuracy']:.4f}" if row["test"] else "-")
+                for row in told
+            ],
+        )  # fmt: skip
     _console.print(
         f"{figures['method']}: test accuracy {figures['test_accuracy']:.4f}, "
         f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
