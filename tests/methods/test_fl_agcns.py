@@ -13,8 +13,11 @@ from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns_client import _fields, make_supernet
+from autofgl.methods.found_client import found_spec
+from autofgl.methods.objectives import cost_of
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.search_space import genotypes, make_space
+from autofgl.nn.found import build_found
 from autofgl.secure import MODES
 
 SMALL: dict[str, Any] = {
@@ -185,3 +188,72 @@ def test_bad_settings_are_named(small_clients: list[ClientGraph], out: Path) -> 
         autofgl.run("fl-agcns", small_clients, out=out, generation=3)
     with pytest.raises(UserError, match="population=1"):
         autofgl.run("fl-agcns", small_clients, out=out, population=1)
+
+
+def test_a_start_is_part_of_the_first_population(small_clients: list[ClientGraph]) -> None:
+    known = ["relu | gcn<0 gat<1 | identity", "tanh | - | relu"]
+    method = make("fl-agcns", small_clients, **SMALL, start="; ".join(known))
+    method.setup()
+    space = make_space(SearchSettings(**SMALL))
+    population = [str(code) for code in genotypes(space, method.state()["population"])]
+    assert population[:2] == known
+    assert len(set(population)) == 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objectives": "params"}, "comes first"),
+        ({"objectives": "loss,speed"}, "comes first"),
+        ({"objectives": "loss,params,params"}, "once"),
+        ({"start": "relu | gcn<7 | identity"}, "predecessor"),
+    ],
+)
+def test_settings_that_make_no_sense(
+    small_clients: list[ClientGraph], tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **SMALL, **settings)
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_several_objectives_give_a_front(
+    small_clients: list[ClientGraph], tmp_path: Path, secure: str
+) -> None:
+    result = autofgl.run(
+        "fl-agcns", small_clients, secure=secure, out=tmp_path / "run",
+        **{**SMALL, "population": 16}, objectives="loss, params, latency",
+    )  # fmt: skip
+    front = result.figures["front"]
+    assert [set(code) for code in front] == [{"genotype", "loss", "params", "latency"}] * len(front)
+    for code in front:
+        network = build_found(_found(small_clients[0], code["genotype"]))
+        assert code["params"] == sum(value.numel() for value in network.parameters())
+        assert not any(
+            all(other[key] < code[key] for key in ("loss", "params", "latency")) for other in front
+        )
+    assert result.figures["hyperparameters"]["objectives"] == "loss,params,latency"
+
+
+def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
+    method, _ = search(small_clients, 8, generations=8, population=12, objectives="loss,params")
+    table = method.state()["tables"]["params"]
+    space = make_space(SearchSettings(**SMALL))
+    found = cost_of(table, space, method.state()["population"])
+    plain, _ = search(small_clients, 8, generations=8, population=12)
+    assert np.mean(found) < np.mean(cost_of(table, space, plain.state()["population"]))
+
+
+def test_bytes_by_phase_add_up(small_clients: list[ClientGraph]) -> None:
+    method = make("fl-agcns", small_clients, **SMALL)
+    method.setup()
+    meter = method.federation.meter
+    before = meter.total("up") + meter.total("down")
+    row = method.step()
+    phases = sum(row[f"{phase}_bytes"] for phase in ("weights", "losses", "evolve"))
+    assert phases == meter.total("up") + meter.total("down") - before
+    assert row["weights_bytes"] > row["losses_bytes"]
+
+
+def _found(client: ClientGraph, genotype: str) -> Any:
+    return found_spec(client, SearchSettings(**SMALL), genotype)

@@ -29,16 +29,18 @@ from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation
 from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
+from autofgl.federation.traffic import Traffic
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedavg_client import COUNT_UNIT
 from autofgl.methods.final_training import FinalTraining
-from autofgl.methods.fl_agcns_client import SearchClient, fitness, variation
+from autofgl.methods.fl_agcns_client import SearchClient, variation
 from autofgl.methods.found_client import found_spec
 from autofgl.methods.method import Method, Outcome, Row
+from autofgl.methods.objectives import cost_of, objective_values
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.search_space import genotypes, make_codes, make_space
 from autofgl.methods.sums import FederatedSums
-from autofgl.search import RandomSearch, evolve, gamma, merge, quotas
+from autofgl.search import RandomSearch, evolve, fronts, gamma, merge, quotas, ranks
 from autofgl.seeding import numpy_generator
 
 
@@ -62,8 +64,9 @@ class FLAGCNS(Method):
         self._generation = 0
         self._totals = [0, 0, 0]
         self._val_counts: dict[str, int] = {}
+        self._tables: dict[str, Any] = {}
         self._population: Any = None
-        self._losses: Any = None
+        self._values: Any = None
 
     @classmethod
     def check_network(cls, graph: ClientGraph, settings: SearchSettings) -> None:
@@ -97,6 +100,7 @@ class FLAGCNS(Method):
         total = self._sums.total("search-start", replies, "counts")["counts"] * COUNT_UNIT
         self._totals = [round(float(count)) for count in total]
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
+        self._tables = self._cost_tables(next(iter(replies.values()))["params"])
         self._population = self._drawn(0)
 
     def wrap_up(self) -> None:
@@ -116,8 +120,8 @@ class FLAGCNS(Method):
         """The best finalist's outcome."""
         outcome = self._final.outcome()
         codes = [str(code) for code in genotypes(self._space, self._best_first()[:10])]
-        best = {"generations": self._generation, "fll": float(np.min(self._losses))}
-        return replace(outcome, extra={**outcome.extra, **best, "population": codes})
+        extra = {**outcome.extra, "generations": self._generation, "population": codes}
+        return replace(outcome, extra={**extra, "front": self._front()})
 
     def before_checkpoint(self) -> None:
         """See :class:`~autofgl.methods.fedavg.FedAvg`."""
@@ -131,36 +135,37 @@ class FLAGCNS(Method):
             "generations": self._generations,
             "totals": self._totals,
             "val_counts": self._val_counts,
+            "tables": self._tables,
             "population": self._population,
             "final": self._final.state(),
         }
-        return state if self._losses is None else {**state, "losses": self._losses}
+        return state if self._values is None else {**state, "values": self._values}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.round, self._generation = state["round"], state["generation"]
         self._generations, self._totals = state["generations"], state["totals"]
-        self._val_counts = state["val_counts"]
-        self._population, self._losses = state["population"], state.get("losses")
+        self._val_counts, self._tables = state["val_counts"], state["tables"]
+        self._population, self._values = state["population"], state.get("values")
         self._final.load_state(state["final"])
 
     def _one_generation(self) -> dict[str, Any]:
         self._generation += 1
-        clock = _Clock()
+        clock = _Clock(self.federation.meter)
         if self._generation <= self.settings.warmup:
             self._population = self._drawn(self._generation)
         news = self._weight_steps()
-        clock.lap("weights_s")
+        clock.lap("weights")
         figures = self._federated_losses("losses", {"codes": self._population, **news})
-        losses = self._fitness(figures)
-        clock.lap("losses_s")
+        values = self._objectives(figures, self._population)
+        clock.lap("losses")
         share = self._share()
-        row = self._row(figures, losses, share)
+        row = self._row(figures, ranks(values), share)
         if self._generation <= self.settings.warmup:
-            self._losses = losses
+            self._values = values
         else:
-            self._evolve(losses, share)
-        clock.lap("evolve_s")
+            self._evolve(values, share)
+        clock.lap("evolve")
         return {**row, **clock.laps}
 
     def _weight_steps(self) -> Payload:
@@ -180,44 +185,71 @@ class FLAGCNS(Method):
         rng = numpy_generator(self.seed, "step-codes", self._generation, step)
         return self._population[rng.choice(len(self._population), count, replace=False)]
 
-    def _evolve(self, losses: Any, share: float) -> None:
+    def _evolve(self, values: Any, share: float) -> None:
         """Algorithm 1, controller: P_FL to the clients, their codes and losses back, the next P."""
         rng = numpy_generator(self.seed, "controller-evolution", self._generation)
         ways = variation(self.settings)
-        shared = evolve(self._codes, self._population, losses, rng, ways)
+        shared = evolve(self._codes, self._population, ranks(values), rng, ways)
         children = len(shared) - len(self._population)
         parties = list(self.federation.parties)
         counts = [self._val_counts[name] for name in parties]
         places = quotas(len(self._population), share, counts).clients
         replies = self._call(
             "evolve",
-            {"shared": shared, "children": children, **self._message()},
+            {"shared": shared, "children": children, "tables": self._tables, **self._message()},
             each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
         )
         figures = self._sums.total(f"children-{self._generation}", replies.ok, "losses")
-        all_losses = np.concatenate([losses, self._fitness(figures)])
+        fresh = self._objectives(figures, shared[len(shared) - children :])
+        losses = ranks(np.concatenate([values, fresh]))
         received = [reply["codes"] for reply in replies.ok.values()]
         self._population = merge(
-            self._codes, received, shared, all_losses, len(self._population), rng, ways
+            self._codes, received, shared, losses, len(self._population), rng, ways
         )
-        self._losses = None
+        self._values = None
 
     def _best_codes(self, count: int) -> list[str]:
         """Algorithm 2, lines 19 to 22: argmin FLL over the last P, and the next best."""
         self._generation += 1
-        self._losses = self._fitness(self._federated_losses("losses", {"codes": self._population}))
+        figures = self._federated_losses("losses", {"codes": self._population})
+        self._values = self._objectives(figures, self._population)
         self._generation -= 1
         return [str(code) for code in genotypes(self._space, self._best_first()[:count])]
 
     def _best_first(self) -> Any:
-        return self._population[np.argsort(self._losses, kind="stable")]
+        """P by the validation objective."""
+        return self._population[np.argsort(self._values.reshape(len(self._population), -1)[:, 0])]
+
+    def _front(self) -> list[dict[str, Any]]:
+        """The codes of P that no other beats in all objectives, best validation first."""
+        values = self._values.reshape(len(self._population), -1)
+        rows = fronts(values)[0]
+        rows = rows[np.argsort(values[rows, 0], kind="stable")]
+        names = self.settings.objective_names
+        return [
+            {"genotype": str(code), **dict(zip(names, row.tolist(), strict=True))}
+            for code, row in zip(
+                genotypes(self._space, self._population[rows]), values[rows], strict=True
+            )
+        ]
 
     def _federated_losses(self, op: str, payload: Payload) -> Mapping[str, Any]:
         replies = self._call(op, {**payload, **self._message()})
         return self._sums.total(f"{op}-{self._generation}", replies.ok, op)
 
-    def _fitness(self, figures: Mapping[str, Any]) -> Any:
-        return fitness(figures["losses"], figures["correct"], self.settings.fitness)
+    def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
+        costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
+        names = self.settings.objective_names
+        return objective_values(names, figures["losses"], figures["correct"], costs)
+
+    def _cost_tables(self, params: Any) -> dict[str, Any]:
+        """What the costs that are objectives are computed from."""
+        tables = {"params": params}
+        if "latency" in self.settings.objective_names:
+            replies = self._call("latency", {}).ok
+            total = self._sums.total("latency", replies, "latency")
+            tables["latency"] = total["table"] / total["clients"]
+        return {name: tables[name] for name in self.settings.objective_names[1:]}
 
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
@@ -225,8 +257,8 @@ class FLAGCNS(Method):
         evolved = self._generation - self.settings.warmup
         return fixed.get(self.settings.optimisers, gamma(max(evolved, 1)))
 
-    def _row(self, figures: Mapping[str, Any], losses: Any, share: float) -> dict[str, Any]:
-        best = int(np.argmin(losses))
+    def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> dict[str, Any]:
+        best = int(np.argmin(order))
         networks = genotypes(self._space, self._population)
         types = Counter(layer.type for code in networks for layer in code.existing)
         layers = max(1, sum(types.values()))
@@ -246,7 +278,11 @@ class FLAGCNS(Method):
 
     def _drawn(self, generation: int) -> Any:
         rng = numpy_generator(self.seed, "population", generation)
-        return RandomSearch(self._codes, rng).ask(self.settings.population)
+        known = [self._space.encode(self._space.parse(code)) for code in self.settings.start_codes]
+        search = RandomSearch(self._codes, rng)
+        search.tell(self._codes.stack(known), np.zeros(len(known)))
+        fresh = search.ask(max(0, self.settings.population - len(known)))
+        return np.concatenate([self._codes.stack(known), fresh])[: self.settings.population]
 
     def _message(self) -> Payload:
         return {"generation": self._generation, "totals": self._totals}
@@ -258,13 +294,19 @@ class FLAGCNS(Method):
 
 
 class _Clock:
-    """Seconds between laps."""
+    """Seconds and bytes of the phases of a generation."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Traffic) -> None:
         self.laps: dict[str, float] = {}
-        self._last = time.perf_counter()
+        self._meter = meter
+        self._time, self._bytes = time.perf_counter(), self._total()
 
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.laps[name] = round(now - self._last, 6)
-        self._last = now
+    def lap(self, phase: str) -> None:
+        """The phase that ends here."""
+        now, total = time.perf_counter(), self._total()
+        self.laps[f"{phase}_s"] = round(now - self._time, 6)
+        self.laps[f"{phase}_bytes"] = total - self._bytes
+        self._time, self._bytes = now, total
+
+    def _total(self) -> int:
+        return sum(self._meter.total(direction) for direction in ("up", "down", "peer"))

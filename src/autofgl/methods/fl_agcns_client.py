@@ -9,6 +9,12 @@ from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.found_client import FoundClient
+from autofgl.methods.objectives import (
+    cost_of,
+    latency_table,
+    objective_values,
+    parameter_table,
+)
 from autofgl.methods.optimiser_state import load_optimiser_state, optimiser_state
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.search_space import genotypes, make_codes, make_space
@@ -27,7 +33,7 @@ class SearchClient(FoundClient):
     """Holds the SuperNet and a population of its own, later the found network."""
 
     operations: ClassVar[frozenset[str]] = FoundClient.operations | {
-        "weights", "losses", "evolve",
+        "latency", "weights", "losses", "evolve",
     }  # fmt: skip
 
     def __init__(
@@ -51,11 +57,21 @@ class SearchClient(FoundClient):
         self._train_field, self._val_field = _fields(graph, settings)
         self._memo = Memo(self._codes, self._own_losses)
         self._own: Any = None
+        self._tables: Payload = {}
         self._train_loss = 0.0
 
     def start(self, payload: Payload) -> Payload:
-        """Node counts, and in the clear the validation nodes, by which codes are apportioned."""
-        return {**super().start(payload), "val": self._val_field.measured}
+        """Node counts, and in the clear the validation nodes, by which codes are apportioned.
+
+        Also how many parameters a network has, which is the same at every client.
+        """
+        reply = {**super().start(payload), "val": self._val_field.measured}
+        return {**reply, "params": parameter_table(self._space, self._graph, self._search)}
+
+    def latency(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Contribute to the mean time that networks take, where it is an objective."""
+        table = latency_table(self._space, self._graph, self._search)
+        return {"latency": self.sums.protect("latency", {"table": table, "clients": np.ones(1)})}
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step (Algorithm 2, lines 10 to 12; Eq. 2).
@@ -89,9 +105,11 @@ class SearchClient(FoundClient):
         """The client's optimiser (Algorithm 1, client lines 2 to 6).
 
         Payload: ``shared`` is P_FL, whose last ``children`` codes have no federated loss yet;
-        ``quota`` codes are asked for. A client without validation nodes has no preferences.
+        ``quota`` codes are asked for; ``tables`` tell the costs that are objectives besides. A
+        client without validation nodes has no preferences.
         """
         shared, children = payload["shared"], payload["children"]
+        self._tables = payload["tables"]
         best = self._codes.stack([])
         if payload["quota"] and self._val_field.measured:
             best = self._client_step(shared, payload["quota"], payload["generation"])
@@ -141,9 +159,13 @@ class SearchClient(FoundClient):
         return sums[:, :2]
 
     def _own_losses(self, codes: Any) -> Any:
-        """What this client's optimiser minimises: L_val_i, or the share of wrong predictions."""
+        """What this client's optimiser minimises: L_val_i, or the share of wrong predictions.
+
+        And, where they are objectives, the costs of the codes.
+        """
         sums = self._evaluated(codes) / max(self._val_field.measured, 1)
-        return fitness(sums[:, 0], sums[:, 1], self._search.fitness)
+        costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
+        return objective_values(self._search.objective_names, sums[:, 0], sums[:, 1], costs)
 
     def _client_step(self, shared: Any, quota: int, generation: int) -> Any:
         own = shared[: self._search.population] if self._own is None else self._own
@@ -174,11 +196,6 @@ def make_supernet(space: Any, graph: ClientGraph, settings: SearchSettings, seed
 def variation(settings: SearchSettings) -> Variation:
     """How children come about."""
     return Variation(settings.tournament, settings.crossover, settings.mutation)
-
-
-def fitness(losses: Any, accuracies: Any, kind: str) -> Any:
-    """What is minimised; of equally accurate networks the one with the lower loss is better."""
-    return losses if kind == "loss" else 1 - accuracies + 1e-6 * losses
 
 
 def _fields(graph: ClientGraph, settings: SearchSettings) -> tuple[Field, Field]:

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from autofgl.methods.settings import FederatedTraining
+from autofgl.nn.space import Space
 
 
 class SpaceSettings(FederatedTraining):
@@ -43,8 +44,15 @@ class SearchSettings(SpaceSettings):
     optimisers: Literal["both", "controller", "clients"] = Field(
         default="both", description="who evolves (the paper's ablation)"
     )
-    fitness: Literal["loss", "accuracy"] = Field(
-        default="loss", description="what codes are compared by on validation nodes"
+    objectives: str = Field(
+        default="loss",
+        description="what codes are compared by: loss or accuracy on validation nodes, and, "
+        "separated by commas, params and latency",
+    )
+    start: str = Field(
+        default="",
+        description="known architectures to begin with, separated by ';', as in "
+        "'relu | gcn<0 gcn<1 | identity'",
     )
     per_predecessor: bool = Field(
         default=False, description="a convolution for each predecessor, as in the authors' code"
@@ -58,3 +66,29 @@ class SearchSettings(SpaceSettings):
     tournament: int = Field(default=3, ge=1, description="size of the tournaments")
     crossover: float = Field(default=0.5, ge=0, le=1, description="share of genes that are swapped")
     mutation: float = Field(default=0.125, ge=0, le=1, description="mutation rate of each gene")
+
+    @field_validator("objectives")
+    @classmethod
+    def _known_objectives(cls, text: str) -> str:
+        first, *more = names = [name.strip() for name in text.split(",")]
+        if first not in ("loss", "accuracy") or not set(more) <= {"params", "latency"}:
+            raise ValueError("loss or accuracy comes first, then params, latency or both")
+        if len(set(names)) < len(names):
+            raise ValueError("name every objective once")
+        return ",".join(names)
+
+    @field_validator("start")
+    @classmethod
+    def _known_start(cls, text: str, info: ValidationInfo) -> str:
+        space = Space(info.data.get("layers", 6))
+        return "; ".join(str(space.parse(code)) for code in text.split(";") if code.strip())
+
+    @property
+    def objective_names(self) -> list[str]:
+        """The validation objective, then the others."""
+        return self.objectives.split(",")
+
+    @property
+    def start_codes(self) -> list[str]:
+        """The known architectures."""
+        return [code.strip() for code in self.start.split(";") if code.strip()]

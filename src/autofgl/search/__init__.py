@@ -4,6 +4,7 @@ from autofgl.search.codes import Code, Codes, Losses, Population, SearchError
 from autofgl.search.evolution import Evolution, Variation, offspring
 from autofgl.search.feo import ClientStep, Quotas, client_step, evolve, gamma, merge, quotas
 from autofgl.search.memo import Memo
+from autofgl.search.pareto import fronts, ranks
 from autofgl.search.q_learning import QLearning, scaled_schedule
 from autofgl.search.random import RandomSearch
 from autofgl.search.searcher import Searcher, State
@@ -25,9 +26,11 @@ __all__ = [
     "Variation",
     "client_step",
     "evolve",
+    "fronts",
     "gamma",
     "merge",
     "offspring",
     "quotas",
+    "ranks",
     "scaled_schedule",
 ]

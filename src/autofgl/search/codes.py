@@ -111,16 +111,21 @@ class Codes:
         return given.astype(np.int64)
 
 
-def worst_if_diverged(losses: Any, n: int) -> Losses:
+def worst_if_diverged(losses: Any, n: int, objectives: bool = False) -> Losses:
     """The losses of ``n`` codes as float64, with +inf for those that are not finite.
 
     A candidate whose training diverged is no accident of the search: it counts as worst.
+
+    Args:
+        losses: One for each code, ``[n]``.
+        n: Number of codes.
+        objectives: Whether each code may have several, ``[n, k]``.
 
     Raises:
         SearchError: There are not ``n`` losses.
     """
     given = np.array(losses, np.float64)
-    if given.shape != (n,):
+    if given.shape[:1] != (n,) or given.ndim > 1 + objectives:
         raise SearchError(f"losses have shape {given.shape}, expected ({n},)")
     given[~np.isfinite(given)] = np.inf
     return given

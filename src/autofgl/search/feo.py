@@ -37,6 +37,7 @@ from autofgl.search.codes import Codes, Losses, Population, SearchError, worst_i
 from autofgl.search.evolution import DEFAULT, Variation, offspring
 from autofgl.search.memo import Evaluate
 from autofgl.search.operators import survivors, without_repeats
+from autofgl.search.pareto import ranks
 
 
 def gamma(t: int, start: float = 0.5, decay: float = 0.99) -> float:
@@ -110,7 +111,7 @@ class ClientStep:
 
     Attributes:
         population: The new P_Gi, best first.
-        losses: The client's losses of it.
+        losses: The client's losses of it, or their ranks where there are several objectives.
         best: P'_Gi, the codes for the controller.
     """
 
@@ -134,18 +135,20 @@ def client_step(
         codes: The space.
         own: P_Gi [|P|, genes]; in the first generation P itself (Algorithm 2, line 3).
         shared: P_FL.
-        evaluate: The client's own validation losses. It is asked for all of ``own`` and ``shared``,
-            and for |P| children; a :class:`~autofgl.search.memo.Memo` spares what is known.
+        evaluate: The client's own validation losses, alone or with other objectives. It is asked
+            for all of ``own`` and ``shared``, and for |P| children; a
+            :class:`~autofgl.search.memo.Memo` spares what is known.
         quota: How many codes go to the controller.
         rng: Source of all chance, the client's own.
         variation: How children come about.
     """
     pool = np.concatenate([own, shared])
     pool = pool[codes.unique(pool)]  # line 3
-    losses = worst_if_diverged(evaluate(pool), len(pool))
-    children = offspring(codes, pool, losses, len(own), rng, variation)  # line 4
+    values = worst_if_diverged(evaluate(pool), len(pool), objectives=True)
+    children = offspring(codes, pool, ranks(values), len(own), rng, variation)  # line 4
     pool = np.concatenate([pool, children])
-    losses = np.concatenate([losses, worst_if_diverged(evaluate(children), len(children))])
+    fresh = worst_if_diverged(evaluate(children), len(children), objectives=True)
+    losses = ranks(np.concatenate([values, fresh]))
     best = survivors(codes, pool, losses, len(own))
     return ClientStep(pool[best], losses[best], pool[best[:quota]])  # line 5
 

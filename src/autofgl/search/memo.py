@@ -1,13 +1,13 @@
 """Losses that are computed once."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from autofgl.search.codes import Codes, Losses, Population, worst_if_diverged
 
-#: Losses [n] of codes [n, genes].
+#: Losses [n] of codes [n, genes], or the values [n, k] of several objectives.
 Evaluate: TypeAlias = Callable[[Population], Losses]
 
 
@@ -25,14 +25,15 @@ class Memo:
         self.evaluated = 0
         self._codes = codes
         self._evaluate = evaluate
-        self._known: dict[bytes, float] = {}
+        self._known: dict[bytes, Any] = {}
 
     def __call__(self, population: Population) -> Losses:
-        """Losses [n] of codes [n, genes]; only those of new networks are computed."""
+        """Losses of codes [n, genes]; only those of new networks are computed."""
         keys = self._codes.keys(population)
         rows = [row for row in self._codes.unique(population) if keys[row] not in self._known]
         if rows:
-            losses = worst_if_diverged(self._evaluate(population[rows]), len(rows))
+            found = self._evaluate(population[rows])
+            losses = worst_if_diverged(found, len(rows), objectives=True)
             self._known.update(zip((keys[row] for row in rows), losses.tolist(), strict=True))
             self.evaluated += len(rows)
         return np.array([self._known[key] for key in keys], np.float64)
