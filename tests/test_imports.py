@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "search": set(),
     "methods": {"graphs", "federation", "nn", "secure", "search"},
     "runs": {"graphs", "federation", "nn", "methods"},
+    "reproduce": {"runs", "methods", "config", "api"},
 }
 
 #: The only modules that may import these packages.

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from autofgl.graphs.files import load_graph, load_graphs
 from autofgl.graphs.partition import describe, partition
 from autofgl.graphs.validation import validate_clients
 from autofgl.methods.catalog import find_method
+from autofgl.methods.fl_agcns import FLAGCNS
 from autofgl.methods.method import Method, Outcome
+from autofgl.methods.supernet_quality import Quality, Ranked, supernet_quality
+from autofgl.runs.checkpoint import load_latest
 from autofgl.runs.export import save_models
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Finished, run_rounds
@@ -118,6 +121,50 @@ def resume(
     return _execute(config, layers, graphs, folder, console)
 
 
+def diagnose(
+    out: str | Path,
+    clients: Sequence[ClientGraph] | None = None,
+    *,
+    networks: int = 20,
+    rounds: int = 50,
+    report: Callable[[Ranked], None] | None = None,
+) -> Quality:
+    """How well the SuperNet of a run ranks networks; also left in ``diagnosis.json``.
+
+    Args:
+        out: The folder of an ``fl-agcns`` run, finished or not.
+        clients: The client graphs, if the run was started on graphs in memory.
+        networks: How many networks are trained on their own.
+        rounds: For how long.
+        report: Called with every network when it is done.
+
+    Raises:
+        UserError: The run has no SuperNet.
+    """
+    folder = RunFolder.open(Path(out))
+    config = check_config(folder.read_config())
+    method_class = find_method(config.method)
+    if not issubclass(method_class, FLAGCNS):
+        raise UserError(f"{folder.path} is a run of {config.method}, which has no SuperNet")
+    if networks < 3:
+        raise UserError("a ranking needs at least 3 networks")
+    layers = sort_settings(config, method_class.Settings)
+    graphs = clients if clients is not None else load_clients(config, layers)
+    _check_same_data(folder, graphs)
+    federation = _federation(config, layers, graphs, folder)
+    try:
+        method = method_class(federation, layers.method, config.seed, config.secure)
+        state = load_latest(folder.checkpoints, federation)
+        method.connect()
+        method.load_state(state["method"])
+        quality = supernet_quality(method, networks, rounds, report)
+    finally:
+        federation.close()
+    text = json.dumps({"rounds": rounds, **quality.to_json()}, indent=2, allow_nan=False)
+    write_text(folder.path / "diagnosis.json", text + "\n")
+    return quality
+
+
 def load_clients(config: RunConfig, layers: Layers) -> list[ClientGraph]:
     """The client graphs that a configuration names: files, or a dataset that is cut.
 
@@ -173,15 +220,9 @@ def _execute(
     folder: RunFolder,
     console: Console | None,
 ) -> Result:
-    method_class = find_method(config.method)
-    graphs = method_class.arrange(clients)
-    factories = {
-        graph.name: method_class.party(graph, layers.method, config.seed, config.secure)
-        for graph in graphs
-    }
-    federation = InProcess(factories, folder=folder.checkpoints)
+    federation = _federation(config, layers, clients, folder)
     try:
-        method = method_class(federation, layers.method, config.seed, config.secure)
+        method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
         finished = run_rounds(
             method, folder, budget_s=config.budget_s, console=console, title=config.method
         )
@@ -193,6 +234,17 @@ def _execute(
     finally:
         federation.close()
     return Result(folder.path, figures)
+
+
+def _federation(
+    config: RunConfig, layers: Layers, clients: Sequence[ClientGraph], folder: RunFolder
+) -> InProcess:
+    method = find_method(config.method)
+    factories = {
+        graph.name: method.party(graph, layers.method, config.seed, config.secure)
+        for graph in method.arrange(clients)
+    }
+    return InProcess(factories, folder=folder.checkpoints)
 
 
 def _figures(

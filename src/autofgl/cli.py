@@ -14,6 +14,7 @@ from autofgl.errors import AutoFGLError, UserError
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.reproduce.table import Column, Row
     from autofgl.runs.result import Result
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
 )
 
 #: Options that take several values after one name.
-_LISTS = ("--set", "--graphs")
+_LISTS = ("--set", "--graphs", "--datasets", "--rows")
 
 _console = Console()
 _errors = Console(stderr=True)
@@ -123,6 +124,60 @@ def predict(
         )
 
 
+@app.command(
+    epilog="Example: autofgl reproduce fl-agcns-table3 --datasets cora --rows gcn gat --seeds 2"
+)
+def reproduce(
+    table: Annotated[
+        str | None, typer.Argument(help="Table; without one, all are listed with their rows.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the table. [default: runs/TABLE]")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="Datasets of the table to run. [default: all]")
+    ] = None,
+    rows: Annotated[
+        list[str] | None, typer.Option(help="Rows of the table to run. [default: all]")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds of each cell. [default: each row's own number]")
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Time for each search, e.g. 90s, 1h30m.")] = "10m",
+    secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
+    data_root: Annotated[
+        str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
+    ] = None,
+) -> None:
+    """Run a paper's table: paper beside ours. Stopped, the same command goes on."""
+    from autofgl.reproduce.tables import TABLES, find_table
+
+    if table is None:
+        _table(
+            ("table", "datasets", "rows", "source"),
+            [
+                (name, _names(entry.columns), _names(entry.rows), entry.source)
+                for name, entry in TABLES.items()
+            ],
+        )
+        return
+    chosen = find_table(table)
+
+    from autofgl.reproduce.cells import Options
+    from autofgl.reproduce.runner import reproduce as run_table
+
+    options = Options(
+        out=out or Path("runs") / chosen.name,
+        columns=tuple(datasets or ()),
+        rows=tuple(rows or ()),
+        seeds=seeds,
+        budget=budget,
+        secure=secure,
+        data_root=data_root,
+    )
+    run_table(chosen, options, _console)
+
+
 @app.command(epilog="Example: autofgl methods fedavg")
 def methods(
     method: Annotated[str | None, typer.Argument(help="Show the settings of this method.")] = None,
@@ -167,7 +222,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def expand_lists(words: list[str]) -> list[str]:
-    """Turn ``--set a=1 b=2`` into ``--set a=1 --set b=2``, likewise for ``--graphs``."""
+    """Turn ``--set a=1 b=2`` into ``--set a=1 --set b=2``, likewise for the other lists."""
     expanded: list[str] = []
     option = ""
     taken = 0
@@ -242,6 +297,7 @@ def _show(result: "Result") -> None:
                 for row in told
             ],
         )  # fmt: skip
+    _show_found(result.folder)
     _console.print(
         f"{figures['method']}: test accuracy {figures['test_accuracy']:.4f}, "
         f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
@@ -251,6 +307,23 @@ def _show(result: "Result") -> None:
         soft_wrap=True,
     )
     _console.print(f"run folder: {result.folder}", highlight=False, soft_wrap=True)
+
+
+def _show_found(folder: Path) -> None:
+    """Draw the network of a search."""
+    from autofgl.nn.drawing import draw
+    from autofgl.nn.found import FoundSpec
+    from autofgl.nn.networks import spec_from_json
+    from autofgl.runs.export import read_description
+
+    spec = spec_from_json(read_description(folder)["network"])
+    if isinstance(spec, FoundSpec):
+        drawing = draw(spec.parsed(), spec.fusion)
+        _console.print(drawing, markup=False, highlight=False, soft_wrap=True)
+
+
+def _names(entries: "Sequence[Row] | Sequence[Column]") -> str:
+    return " ".join(entry.name for entry in entries)
 
 
 def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

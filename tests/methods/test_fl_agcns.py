@@ -65,7 +65,7 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
     codes = method.state()["population"]
     message = {"generation": 1, "step": 0, "codes": codes, "totals": method.state()["totals"]}
     replies = method.federation.call("weights", message).ok
-    sealed = method._sums.seal("gradient-1-0", replies, "gradient")  # type: ignore[attr-defined]
+    sealed = method.sums.seal("gradient-1-0", replies, "gradient")  # type: ignore[attr-defined]
     from autofgl.secure import make_client
 
     reader = make_client("none", name="client-0", parties=list(method.federation.parties))

@@ -16,10 +16,16 @@ from autofgl.runs import checkpoint
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2}
 SMALL_SEARCH |= {"weight_steps": 2, "finalists": 2}
+SMALL_TRIALS: dict[str, str | float] = {"candidates": 3, "candidate_rounds": 2, "layers": 2}
+SMALL_TRIALS |= {"finalists": 2}
+SMALL: dict[str, dict[str, str | float]] = {
+    "fl-agcns": SMALL_SEARCH,
+    "fl-random": SMALL_TRIALS,
+    "fl-rl": SMALL_TRIALS,
+    "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8},
+}
 
-CASES: list[tuple[str, dict[str, str | float]]] = [
-    (name, SMALL_SEARCH if name.startswith("fl-") else {}) for name in METHODS
-]
+CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 
 

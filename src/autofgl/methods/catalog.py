@@ -4,6 +4,9 @@ from autofgl.errors import unknown_name
 from autofgl.methods.centralized import Centralized
 from autofgl.methods.fedavg import FedAvg
 from autofgl.methods.fl_agcns import FLAGCNS
+from autofgl.methods.fl_darts import FLDarts
+from autofgl.methods.fl_random import FLRandom
+from autofgl.methods.fl_rl import FLRL
 from autofgl.methods.method import Method
 from autofgl.methods.separate import Separate
 
@@ -12,6 +15,9 @@ METHODS: dict[str, type[Method]] = {
     "separate": Separate,
     "fedavg": FedAvg,
     "fl-agcns": FLAGCNS,
+    "fl-random": FLRandom,
+    "fl-rl": FLRL,
+    "fl-darts": FLDarts,
 }
 
 

@@ -45,6 +45,7 @@ class FedAvg(Method):
         seed: Root seed.
         secure: How sums are protected.
         stage: Put before the names of all sums, where one run trains several networks.
+        sums: Those of the method that owns this, whose keys are then used; else it makes its own.
     """
 
     summary: ClassVar[str] = "federated averaging of parameters or gradients"
@@ -59,10 +60,11 @@ class FedAvg(Method):
         seed: int,
         secure: str = "none",
         stage: str = "",
+        sums: FederatedSums | None = None,
     ) -> None:
         super().__init__(federation, settings, seed, secure)
         self._stage = stage
-        self._sums = FederatedSums(federation, secure, settings.secure_threshold)
+        self._sums = sums or FederatedSums(federation, secure, settings.secure_threshold)
         self._totals = [0, 0, 0]
         self._news: Payload = {}
         self._best = BestRound(settings.select)
@@ -81,6 +83,11 @@ class FedAvg(Method):
         """All rounds made, or patience lost."""
         patience = self.settings.patience
         return super().done or bool(patience and self._best.since_lower_loss >= patience)
+
+    @property
+    def best(self) -> BestRound:
+        """The best round so far, with its validation figures."""
+        return self._best
 
     def connect(self) -> None:
         """Agree on keys."""
@@ -119,12 +126,18 @@ class FedAvg(Method):
             self._call("absorb", self._news)
             self._news = {}
 
-    def finish(self) -> Outcome:
-        """Evaluate the last average too, then report on the best weights."""
+    def evaluate_last(self) -> Metrics:
+        """Evaluate the last average too; no round can follow."""
         self.round += 1
         metrics = self._metrics(self._round(set(), last=True).ok)
         self.round -= 1
-        last_is_best = self._judge(self.round, metrics)
+        self._judge(self.round, metrics)
+        return metrics
+
+    def finish(self) -> Outcome:
+        """Evaluate the last average too, then report on the best weights."""
+        self.evaluate_last()
+        last_is_best = self._best.round == self.round
         final: Payload = {"totals": self._totals, "stage": self._stage}
         if self.settings.aggregate == "parameters":
             final["weights"] = self._best_weights

@@ -9,6 +9,7 @@ from autofgl.federation.payload import Payload
 from autofgl.methods.fedavg import FedAvg
 from autofgl.methods.method import Outcome, Row
 from autofgl.methods.settings import FederatedTraining
+from autofgl.methods.sums import FederatedSums
 
 
 class FinalTraining:
@@ -21,16 +22,23 @@ class FinalTraining:
         federation: Its parties are :class:`~autofgl.methods.found_client.FoundClient`.
         settings: How to train; all networks alike.
         seed: Root seed.
-        secure: How sums are protected; the method that owns this has made the keys.
+        secure: How sums are protected.
+        sums: Those of the method that owns this, which makes the keys.
     """
 
     def __init__(
-        self, federation: Federation, settings: FederatedTraining, seed: int, secure: str
+        self,
+        federation: Federation,
+        settings: FederatedTraining,
+        seed: int,
+        secure: str,
+        sums: FederatedSums,
     ) -> None:
         self._federation = federation
         self._settings = settings
         self._seed = seed
         self._secure = secure
+        self._sums = sums
         self._codes: list[str] = []
         self._at = 0
         self._training: FedAvg | None = None
@@ -93,12 +101,12 @@ class FinalTraining:
     def _start(self) -> None:
         self._federation.call("adopt", {"genotype": self._codes[self._at]}, min_ok=1)
         self._training = self._stage()
-        self._training.connect()
         self._training.setup()
 
     def _stage(self) -> FedAvg:
         stage = f"final-{self._at}-"
-        return FedAvg(self._federation, self._settings, self._seed, self._secure, stage)
+        settings, sums = self._settings, self._sums
+        return FedAvg(self._federation, settings, self._seed, self._secure, stage, sums)
 
     def _conclude(self, training: FedAvg) -> None:
         outcome = training.finish()

@@ -56,16 +56,16 @@ class FLAGCNS(Method):
         self, federation: Federation, settings: SearchSettings, seed: int, secure: str = "none"
     ) -> None:
         super().__init__(federation, settings, seed, secure)
-        self._sums = FederatedSums(federation, secure, settings.secure_threshold)
-        self._space = make_space(settings)
-        self._codes = make_codes(self._space)
-        self._final = FinalTraining(federation, settings, seed, secure)
+        self.sums = FederatedSums(federation, secure, settings.secure_threshold)
+        self.space = make_space(settings)
+        self.codes = make_codes(self.space)
+        self._final = FinalTraining(federation, settings, seed, secure, self.sums)
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
         self._val_counts: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
-        self._population: Any = None
+        self.population: Any = None
         self._values: Any = None
 
     @classmethod
@@ -92,16 +92,16 @@ class FLAGCNS(Method):
 
     def connect(self) -> None:
         """Agree on keys."""
-        self._sums.setup()
+        self.sums.setup()
 
     def setup(self) -> None:
         """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
         replies = self._call("start", {"stage": "search-"}).ok
-        total = self._sums.total("search-start", replies, "counts")["counts"] * COUNT_UNIT
+        total = self.sums.total("search-start", replies, "counts")["counts"] * COUNT_UNIT
         self._totals = [round(float(count)) for count in total]
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
         self._tables = self._cost_tables(next(iter(replies.values()))["params"])
-        self._population = self._drawn(0)
+        self.population = self._drawn(0)
 
     def wrap_up(self) -> None:
         """The budget is spent: end the search and train what was found."""
@@ -119,7 +119,7 @@ class FLAGCNS(Method):
     def finish(self) -> Outcome:
         """The best finalist's outcome."""
         outcome = self._final.outcome()
-        codes = [str(code) for code in genotypes(self._space, self._best_first()[:10])]
+        codes = [str(code) for code in genotypes(self.space, self._best_first()[:10])]
         extra = {**outcome.extra, "generations": self._generation, "population": codes}
         return replace(outcome, extra={**extra, "front": self._front()})
 
@@ -136,7 +136,7 @@ class FLAGCNS(Method):
             "totals": self._totals,
             "val_counts": self._val_counts,
             "tables": self._tables,
-            "population": self._population,
+            "population": self.population,
             "final": self._final.state(),
         }
         return state if self._values is None else {**state, "values": self._values}
@@ -146,18 +146,18 @@ class FLAGCNS(Method):
         self.round, self._generation = state["round"], state["generation"]
         self._generations, self._totals = state["generations"], state["totals"]
         self._val_counts, self._tables = state["val_counts"], state["tables"]
-        self._population, self._values = state["population"], state.get("values")
+        self.population, self._values = state["population"], state.get("values")
         self._final.load_state(state["final"])
 
     def _one_generation(self) -> dict[str, Any]:
         self._generation += 1
         clock = _Clock(self.federation.meter)
         if self._generation <= self.settings.warmup:
-            self._population = self._drawn(self._generation)
+            self.population = self._drawn(self._generation)
         news = self._weight_steps()
         clock.lap("weights")
-        figures = self._federated_losses("losses", {"codes": self._population, **news})
-        values = self._objectives(figures, self._population)
+        figures = self._federated_losses("losses", {"codes": self.population, **news})
+        values = self._objectives(figures, self.population)
         clock.lap("losses")
         share = self._share()
         row = self._row(figures, ranks(values), share)
@@ -175,70 +175,75 @@ class FLAGCNS(Method):
             message = {"step": step, "codes": self._step_codes(step), **self._message()}
             replies = self._call("weights", {**message, **news})
             tag = f"gradient-{self._generation}-{step}"
-            news = {"gradient": self._sums.seal(tag, replies.ok, "gradient")}
+            news = {"gradient": self.sums.seal(tag, replies.ok, "gradient")}
         return news
 
     def _step_codes(self, step: int) -> Any:
         count = self.settings.codes_per_step
-        if not count or count >= len(self._population):
-            return self._population
+        if not count or count >= len(self.population):
+            return self.population
         rng = numpy_generator(self.seed, "step-codes", self._generation, step)
-        return self._population[rng.choice(len(self._population), count, replace=False)]
+        return self.population[rng.choice(len(self.population), count, replace=False)]
 
     def _evolve(self, values: Any, share: float) -> None:
         """Algorithm 1, controller: P_FL to the clients, their codes and losses back, the next P."""
         rng = numpy_generator(self.seed, "controller-evolution", self._generation)
         ways = variation(self.settings)
-        shared = evolve(self._codes, self._population, ranks(values), rng, ways)
-        children = len(shared) - len(self._population)
+        shared = evolve(self.codes, self.population, ranks(values), rng, ways)
+        children = len(shared) - len(self.population)
         parties = list(self.federation.parties)
         counts = [self._val_counts[name] for name in parties]
-        places = quotas(len(self._population), share, counts).clients
+        places = quotas(len(self.population), share, counts).clients
         replies = self._call(
             "evolve",
             {"shared": shared, "children": children, "tables": self._tables, **self._message()},
             each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
         )
-        figures = self._sums.total(f"children-{self._generation}", replies.ok, "losses")
+        figures = self.sums.total(f"children-{self._generation}", replies.ok, "losses")
         fresh = self._objectives(figures, shared[len(shared) - children :])
         losses = ranks(np.concatenate([values, fresh]))
         received = [reply["codes"] for reply in replies.ok.values()]
-        self._population = merge(
-            self._codes, received, shared, losses, len(self._population), rng, ways
+        self.population = merge(
+            self.codes, received, shared, losses, len(self.population), rng, ways
         )
         self._values = None
 
     def _best_codes(self, count: int) -> list[str]:
         """Algorithm 2, lines 19 to 22: argmin FLL over the last P, and the next best."""
         self._generation += 1
-        figures = self._federated_losses("losses", {"codes": self._population})
-        self._values = self._objectives(figures, self._population)
+        figures = self._federated_losses("losses", {"codes": self.population})
+        self._values = self._objectives(figures, self.population)
         self._generation -= 1
-        return [str(code) for code in genotypes(self._space, self._best_first()[:count])]
+        return [str(code) for code in genotypes(self.space, self._best_first()[:count])]
 
     def _best_first(self) -> Any:
         """P by the validation objective."""
-        return self._population[np.argsort(self._values.reshape(len(self._population), -1)[:, 0])]
+        return self.population[np.argsort(self._values.reshape(len(self.population), -1)[:, 0])]
 
     def _front(self) -> list[dict[str, Any]]:
         """The codes of P that no other beats in all objectives, best validation first."""
-        values = self._values.reshape(len(self._population), -1)
+        values = self._values.reshape(len(self.population), -1)
         rows = fronts(values)[0]
         rows = rows[np.argsort(values[rows, 0], kind="stable")]
         names = self.settings.objective_names
         return [
             {"genotype": str(code), **dict(zip(names, row.tolist(), strict=True))}
             for code, row in zip(
-                genotypes(self._space, self._population[rows]), values[rows], strict=True
+                genotypes(self.space, self.population[rows]), values[rows], strict=True
             )
         ]
 
+    def measure(self, codes: Any) -> Mapping[str, Any]:
+        """Federated validation losses and accuracies of codes under the present shared weights."""
+        replies = self._call("losses", {"codes": codes, "generation": 0, "totals": self._totals})
+        return self.sums.total("losses-0", replies.ok, "losses")
+
     def _federated_losses(self, op: str, payload: Payload) -> Mapping[str, Any]:
         replies = self._call(op, {**payload, **self._message()})
-        return self._sums.total(f"{op}-{self._generation}", replies.ok, op)
+        return self.sums.total(f"{op}-{self._generation}", replies.ok, op)
 
     def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
-        costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
+        costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
         names = self.settings.objective_names
         return objective_values(names, figures["losses"], figures["correct"], costs)
 
@@ -247,7 +252,7 @@ class FLAGCNS(Method):
         tables = {"params": params}
         if "latency" in self.settings.objective_names:
             replies = self._call("latency", {}).ok
-            total = self._sums.total("latency", replies, "latency")
+            total = self.sums.total("latency", replies, "latency")
             tables["latency"] = total["table"] / total["clients"]
         return {name: tables[name] for name in self.settings.objective_names[1:]}
 
@@ -259,7 +264,7 @@ class FLAGCNS(Method):
 
     def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> dict[str, Any]:
         best = int(np.argmin(order))
-        networks = genotypes(self._space, self._population)
+        networks = genotypes(self.space, self.population)
         types = Counter(layer.type for code in networks for layer in code.existing)
         layers = max(1, sum(types.values()))
         return {
@@ -271,18 +276,18 @@ class FLAGCNS(Method):
             "best_fll": float(np.min(figures["losses"])),
             "median_fll": float(np.median(figures["losses"])),
             "gamma": share,
-            "unique_codes": len(self._codes.unique(self._population)),
+            "unique_codes": len(self.codes.unique(self.population)),
             "best_code": str(networks[best]),
             "operations": {kind: count / layers for kind, count in sorted(types.items())},
         }
 
     def _drawn(self, generation: int) -> Any:
         rng = numpy_generator(self.seed, "population", generation)
-        known = [self._space.encode(self._space.parse(code)) for code in self.settings.start_codes]
-        search = RandomSearch(self._codes, rng)
-        search.tell(self._codes.stack(known), np.zeros(len(known)))
+        known = [self.space.encode(self.space.parse(code)) for code in self.settings.start_codes]
+        search = RandomSearch(self.codes, rng)
+        search.tell(self.codes.stack(known), np.zeros(len(known)))
         fresh = search.ask(max(0, self.settings.population - len(known)))
-        return np.concatenate([self._codes.stack(known), fresh])[: self.settings.population]
+        return np.concatenate([self.codes.stack(known), fresh])[: self.settings.population]
 
     def _message(self) -> Payload:
         return {"generation": self._generation, "totals": self._totals}

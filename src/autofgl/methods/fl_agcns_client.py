@@ -8,7 +8,7 @@ import torch
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.found_client import FoundClient
+from autofgl.methods.candidate_client import CandidateClient
 from autofgl.methods.objectives import (
     cost_of,
     latency_table,
@@ -29,10 +29,10 @@ from autofgl.seeding import numpy_generator, torch_generator
 WORST_LOSS = 50.0
 
 
-class SearchClient(FoundClient):
+class SearchClient(CandidateClient):
     """Holds the SuperNet and a population of its own, later the found network."""
 
-    operations: ClassVar[frozenset[str]] = FoundClient.operations | {
+    operations: ClassVar[frozenset[str]] = CandidateClient.operations | {
         "latency", "weights", "losses", "evolve",
     }  # fmt: skip
 
@@ -52,7 +52,7 @@ class SearchClient(FoundClient):
         self._optimiser = torch.optim.Adam(
             self._supernet.parameters(),
             lr=settings.search_lr or settings.lr,
-            weight_decay=settings.weight_decay,
+            weight_decay=settings.search_weight_decay,
         )
         self._train_field, self._val_field = _fields(graph, settings)
         self._memo = Memo(self._codes, self._own_losses)

@@ -60,6 +60,12 @@ class SearchSettings(SpaceSettings):
     search_lr: float = Field(
         default=0, ge=0, description="learning rate of the SuperNet; 0: that of the training"
     )
+    search_weight_decay: float = Field(
+        default=0,
+        ge=0,
+        description="L2 penalty on the SuperNet; the mean gradient of many networks is small, and "
+        "a usual penalty would outweigh it",
+    )
     finalists: int = Field(
         default=1, ge=1, description="best codes that are trained; federated validation picks one"
     )

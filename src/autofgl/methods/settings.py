@@ -1,8 +1,8 @@
 """How a network is trained: the settings that every method shares."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec
@@ -26,11 +26,21 @@ class NetworkSettings(BaseModel):
     )
 
 
+#: What ``protocol=plain`` means: no regularisation, features as they are, as in the scripts of
+#: FL-AGCNS's authors.
+PLAIN = {"dropout": 0.0, "weight_decay": 0.0, "normalize_features": False}
+
+
 class TrainSettings(BaseModel):
     """One training protocol for every method: optimiser, regularisation, stopping."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
 
+    protocol: Literal["regularised", "plain"] = Field(
+        default="regularised",
+        description="plain: no dropout, no weight decay, features as they are, "
+        "unless one of them is set",
+    )
     hidden: int = Field(default=64, ge=1, description="width of the hidden layers")
     dropout: float = Field(default=0.5, ge=0, lt=1, description="dropout rate")
     lr: float = Field(default=0.01, gt=0, description="learning rate of Adam")
@@ -48,6 +58,13 @@ class TrainSettings(BaseModel):
         "(the loss breaks ties), lowest validation loss, or the last",
     )
     checkpoint_every: int = Field(default=25, ge=1, description="rounds between checkpoints")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_protocol(cls, given: Any) -> Any:
+        if isinstance(given, dict) and given.get("protocol") == "plain":
+            return {**PLAIN, **given}
+        return given
 
 
 class FederationSettings(BaseModel):

@@ -82,6 +82,7 @@ def run_rounds(
                         f"stopped after round {method.round}; "
                         f"go on with: autofgl run --resume {folder.path}"
                     )
+            save()
             stopped_by = "budget" if out_of_time else _reason(method)
             return Finished(method.finish(), elapsed(), stopped_by)
     finally:

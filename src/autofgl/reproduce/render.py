@@ -1,0 +1,94 @@
+"""A table as Markdown and as JSON."""
+
+import json
+from collections.abc import Sequence
+
+from autofgl.reproduce.cells import Options
+from autofgl.reproduce.summary import Summary
+from autofgl.reproduce.table import Column, Table
+
+_HEADINGS = (
+    "", "paper", "ours", "seeds", "paper, M parameters", "ours, M parameters", "search, s",
+    "whole run, s",
+)  # fmt: skip
+_NOTHING = "–"
+
+
+def markdown(table: Table, options: Options, cells: Sequence[Summary]) -> str:
+    """A section for each dataset, a line for each method."""
+    blocks = [
+        f"# {table.title}",
+        f"Paper: {table.source}. Ours: `autofgl reproduce {table.name}`; budget of each search "
+        f"{options.budget}, secure sums {options.secure}. Federated test accuracy in percent, "
+        "mean ± sample standard deviation over the seeds; parameters and seconds are means.",
+        *(_section(column, cells) for column in table.columns),
+        "\n".join(f"- {note}" for note in table.notes),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def as_json(table: Table, options: Options, cells: Sequence[Summary]) -> str:
+    """The same with every run's figures; accuracies of single runs are in [0, 1]."""
+    whole = {
+        "table": table.name,
+        "title": table.title,
+        "source": table.source,
+        "budget": options.budget,
+        "secure": options.secure,
+        "cells": [cell.to_dict() for cell in cells],
+        "notes": list(table.notes),
+    }
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def ours(cell: Summary) -> str:
+    """Mean ± std in percent, and what failed."""
+    found = [] if cell.accuracy is None else [_number(cell.accuracy, 1)]
+    if cell.spread is not None:
+        found.append(f"± {cell.spread:.1f}")
+    if cell.failed:
+        seed, reason = next(iter(cell.failed.items()))
+        found.append(f"(seed {seed} failed: {reason})" if cell.runs else f"failed: {reason}")
+    return " ".join(found) or _NOTHING
+
+
+def seeds(cell: Summary) -> str:
+    """How many seeds the figures are made of, and of how many if some are missing."""
+    done = len(cell.runs)
+    if not done:
+        return _NOTHING
+    return str(done) if done >= cell.wanted else f"{done} of {cell.wanted}"
+
+
+def _section(column: Column, cells: Sequence[Summary]) -> str:
+    lines = [_line(cell) for cell in cells if cell.column == column]
+    heading = (
+        f"## {column.label}\n\n"
+        f"`{column.dataset}`, {column.clients} clients, partition `{column.partition}`."
+    )
+    rule = ["---"] * len(_HEADINGS)
+    return heading + "\n\n" + "\n".join(_joined(words) for words in (_HEADINGS, rule, *lines))
+
+
+def _line(cell: Summary) -> list[str]:
+    parameters = cell.mean("parameters")
+    paper = cell.paper
+    return [
+        cell.row.label,
+        _number(paper.accuracy if paper else None, 1),
+        ours(cell),
+        seeds(cell),
+        _number(paper.parameters if paper else None, 3),
+        _number(None if parameters is None else parameters / 1e6, 3),
+        _number(cell.mean("search_s"), 0),
+        _number(cell.mean("wall_s"), 0),
+    ]
+
+
+def _joined(words: Sequence[str]) -> str:
+    safe = (word.replace("|", "\\|").replace("\n", " ") for word in words)
+    return f"| {' | '.join(safe)} |"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return _NOTHING if value is None else f"{value:.{digits}f}"

@@ -1,0 +1,102 @@
+"""What the run folders of a table say: figures of every cell, over its seeds."""
+
+import statistics
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from autofgl.reproduce.cells import Options, present
+from autofgl.reproduce.table import Column, Published, Row, Table
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.history import read_history
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A row and a column, over all seeds that are finished.
+
+    Attributes:
+        row: The method.
+        column: The dataset.
+        paper: The paper's figures, if it has any.
+        runs: Main figures of each finished run, by seed.
+        failed: Why the last try of a seed failed.
+        wanted: How many seeds are asked for.
+    """
+
+    row: Row
+    column: Column
+    paper: Published | None
+    runs: dict[int, dict[str, Any]]
+    failed: dict[int, str]
+    wanted: int
+
+    @property
+    def accuracy(self) -> float | None:
+        """Mean test accuracy in percent."""
+        mean = self.mean("test_accuracy")
+        return None if mean is None else 100 * mean
+
+    @property
+    def spread(self) -> float | None:
+        """Sample standard deviation of the test accuracy in percent; none for a single seed."""
+        if len(self.runs) < 2:
+            return None
+        return 100 * statistics.stdev(float(run["test_accuracy"]) for run in self.runs.values())
+
+    def mean(self, figure: str) -> float | None:
+        """Mean of a figure over the finished runs that have it."""
+        found = [float(run[figure]) for run in self.runs.values() if run[figure] is not None]
+        return statistics.mean(found) if found else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For ``table.json``."""
+        return {
+            "row": self.row.name,
+            "column": self.column.name,
+            "paper": None if self.paper is None else self.paper._asdict(),
+            "accuracy": self.accuracy,
+            "std": self.spread,
+            "parameters": self.mean("parameters"),
+            "wall_s": self.mean("wall_s"),
+            "search_s": self.mean("search_s"),
+            "seeds_wanted": self.wanted,
+            "runs": {str(seed): run for seed, run in self.runs.items()},
+            "failed": {str(seed): reason for seed, reason in self.failed.items()},
+        }
+
+
+def summarise(table: Table, options: Options) -> list[Summary]:
+    """Read the run folders of a table, column by column."""
+    return [
+        summarise_cell(table, column, row, options)
+        for column in table.columns
+        for row in table.rows
+    ]
+
+
+def summarise_cell(table: Table, column: Column, row: Row, options: Options) -> Summary:
+    """Read the run folders of one row and column."""
+    runs, failed = {}, {}
+    for cell in present(column, row, options.out):
+        folder = RunFolder(cell.folder(options.out))
+        if folder.finished:
+            runs[cell.seed] = _main_figures(folder)
+        elif cell.failure(options.out).exists():
+            failed[cell.seed] = cell.failure(options.out).read_text().strip()
+    paper = table.paper.get((row.name, column.name))
+    return Summary(row, column, paper, runs, failed, options.seeds_of(row))
+
+
+def _main_figures(folder: RunFolder) -> dict[str, Any]:
+    result = folder.read_result()
+    keys = ("test_accuracy", "val_accuracy", "parameters", "wall_s", "stopped_by", "architecture")
+    return {**{key: result[key] for key in keys}, "search_s": _search_seconds(folder.history)}
+
+
+@lru_cache(maxsize=1024)
+def _search_seconds(history: Path) -> float | None:
+    """When the last round of the search phase was over; a finished run's history stays as it is."""
+    ends = (row["wall_s"] for row in read_history(history) if row.get("phase") == "search")
+    return max(ends, default=None)

@@ -1,0 +1,292 @@
+"""FL-Random and FL-RL: networks on trial, then the training of the best."""
+
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from federations import make
+
+import autofgl
+from autofgl.errors import AutoFGLError, UserError
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.candidate_client import LARGEST_GRADIENT, WORST_LOSS, TrialModel
+from autofgl.methods.candidate_settings import CandidateSettings
+from autofgl.methods.fedavg import FedAvg
+from autofgl.methods.found_client import FoundClient, found_spec
+from autofgl.methods.local_model import LocalModel
+from autofgl.methods.method import Weights
+from autofgl.secure import MODES
+
+SMALL: dict[str, Any] = {
+    "candidates": 3, "candidate_rounds": 3, "layers": 2, "hidden": 8, "rounds": 4,
+}  # fmt: skip
+TRIALS = ["fl-random", "fl-rl"]
+
+
+def search(name: str, clients: list[ClientGraph], count: int, **settings: Any) -> Any:
+    """A method after so many rounds, and the rows."""
+    method = make(name, clients, **{**SMALL, **settings})
+    method.setup()
+    return method, [method.step() for _ in range(count)]
+
+
+def to_the_end(method: Any) -> list[dict[str, Any]]:
+    rows = []
+    while not method.done:
+        rows.append(method.step())
+    return rows
+
+
+def trained_by_hand(
+    clients: list[ClientGraph], genotype: str, **settings: Any
+) -> tuple[float, float]:
+    """Validation accuracy and loss of federated averaging, reported on its best weights."""
+    checked = CandidateSettings(**settings)
+    factories = {
+        graph.name: lambda context, graph=graph: FoundClient(context, graph, checked, 0, "none")
+        for graph in clients
+    }
+    federation = InProcess(factories, strict=True)
+    federation.call("adopt", {"genotype": genotype}, min_ok=len(clients))
+    training = FedAvg(federation, checked, 0)
+    training.setup()
+    for _ in range(checked.rounds):
+        training.step()
+    outcome = training.finish()
+    federation.close()
+    return outcome.val_accuracy, outcome.extra["val_loss"]
+
+
+@pytest.mark.parametrize(
+    ("fitness", "aggregate"), [("accuracy", "gradients"), ("loss", "parameters")]
+)
+def test_a_score_is_that_of_plain_federated_training(
+    small_clients: list[ClientGraph], fitness: str, aggregate: str
+) -> None:
+    """The best round's figure, the last average included, whatever the other candidates did."""
+    same: dict[str, Any] = {"fitness": fitness, "aggregate": aggregate, "lr": 0.3}
+    _, rows = search("fl-random", small_clients, 6, **same, patience=1, select="last")
+    ended = [row for row in rows if "score" in row]
+    assert [(row["candidate"], row["candidate_round"]) for row in ended] == [(1, 3), (2, 3)]
+    assert ended[0]["score"] != ended[1]["score"]
+    for row in ended:
+        accuracy, loss = trained_by_hand(
+            small_clients, row["code"], layers=2, hidden=8, rounds=3, select=fitness, **same
+        )
+        expected = loss if fitness == "loss" else 1 - accuracy + 1e-6 * loss
+        assert row["score"] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_the_finalists_are_the_best_by_score(small_clients: list[ClientGraph], name: str) -> None:
+    method, rows = search(name, small_clients, 15, candidates=5, finalists=2)
+    by_score = sorted((row["score"], row["code"]) for row in rows if "score" in row)
+    rows += to_the_end(method)
+    outcome = method.finish()
+    assert [one["genotype"] for one in outcome.extra["finalists"]] == [c for _, c in by_score[:2]]
+    assert [one["genotype"] for one in outcome.extra["top"]] == [code for _, code in by_score]
+    assert outcome.extra["best_score"] == by_score[0][0]
+    assert outcome.extra["candidates"] == 5
+    assert outcome.extra["diverged"] == 0
+    assert len(rows) == method.rounds == 5 * 3 + 2 * 4
+    assert rows[14]["best_code"] == by_score[0][1]
+    assert [row["phase"] for row in rows] == ["search"] * 15 + ["train"] * 8
+
+
+def test_epsilon_falls(small_clients: list[ClientGraph]) -> None:
+    _, rows = search("fl-rl", small_clients, 20, candidates=20, candidate_rounds=1)
+    epsilons = [row["epsilon"] for row in rows]
+    assert epsilons == sorted(epsilons, reverse=True)
+    assert epsilons[:10] == [1.0] * 10
+    assert epsilons[-1] == 0.1
+
+
+@pytest.mark.parametrize(("fitness", "reward"), [("accuracy", 0.75), ("loss", math.exp(-0.25))])
+def test_the_agents_reward(small_clients: list[ClientGraph], fitness: str, reward: float) -> None:
+    """Accuracy as in BlockQNN; of a loss, the likelihood."""
+    method, _ = search("fl-rl", small_clients, 0, fitness=fitness, memory=2, rate=0.3, replay=7)
+    agent = method.searcher()
+    assert agent.reward(0.25) == pytest.approx(reward)
+    assert (agent.memory, agent.rate, agent.replay) == (2, 0.3, 7)
+
+
+def test_a_spent_budget_gives_the_present_candidate_up(small_clients: list[ClientGraph]) -> None:
+    method, rows = search("fl-random", small_clients, 5, finalists=2)
+    method.wrap_up()
+    rest = to_the_end(method)
+    assert [row["phase"] for row in rest] == ["train"] * 4
+    extra = method.finish().extra
+    assert [one["genotype"] for one in extra["finalists"]] == [rows[0]["code"]]
+    assert extra["candidates"] == 1
+    assert method.round == method.rounds == 9
+
+
+def test_the_first_candidate_is_completed_in_any_case(small_clients: list[ClientGraph]) -> None:
+    method, _ = search("fl-random", small_clients, 1)
+    method.wrap_up()
+    assert [row["phase"] for row in to_the_end(method)] == ["search"] * 2 + ["train"] * 4
+    assert method.finish().extra["candidates"] == 1
+
+
+def test_a_run_keeps_its_budget(small_clients: list[ClientGraph], out: Path) -> None:
+    settings = {**SMALL, "candidates": 10**6}
+    result = autofgl.run("fl-random", small_clients, out=out, budget="1s", **settings)
+    assert result.figures["stopped_by"] == "budget"
+    assert [row["phase"] for row in result.history[-5:]] == ["search"] + ["train"] * 4
+    assert result.figures["candidates"] >= 1
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_a_diverged_candidate_is_worst(small_clients: list[ClientGraph], secure: str) -> None:
+    """This learning rate is too much for some networks and others bear it."""
+    method, _ = search("fl-random", small_clients, 0, candidates=6, lr=1e20, secure=secure)
+    rows = to_the_end(method)
+    ended = [row for row in rows if "diverged" in row]
+    diverged = [row for row in ended if row["diverged"]]
+    assert len(ended) == 6
+    assert 1 <= len(diverged) <= 5
+    assert all(row["score"] is None for row in diverged)
+    assert min(row["candidate_round"] for row in diverged) < 3, "it is not trained any further"
+    extra = method.finish().extra
+    assert extra["diverged"] == len(diverged)
+    lost = {row["code"] for row in diverged}
+    assert not lost & {one["genotype"] for one in extra["top"] + extra["finalists"]}
+    assert method.round == method.rounds
+
+
+@pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
+def test_one_client_is_enough_to_diverge(
+    small_clients: list[ClientGraph], aggregate: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, rows = search("fl-rl", small_clients, 4)
+    bad = rows[3]["code"]
+    gradient, train = LocalModel.gradient, LocalModel.train
+
+    def broken(model: LocalModel) -> bool:
+        return model.name == "client-1" and getattr(model.spec, "genotype", "") == bad
+
+    def broken_gradient(model: LocalModel, at: int) -> Weights:
+        found = gradient(model, at)
+        return {key: value * np.nan for key, value in found.items()} if broken(model) else found
+
+    def broken_train(model: LocalModel, epochs: int, at: int) -> None:
+        train(model, epochs, at)
+        if broken(model):
+            model.load_weights({key: value * np.nan for key, value in model.weights().items()})
+
+    monkeypatch.setattr(LocalModel, "gradient", broken_gradient)
+    monkeypatch.setattr(LocalModel, "train", broken_train)
+    method, _ = search("fl-rl", small_clients, 0, aggregate=aggregate)
+    rows = to_the_end(method)
+    ended = {row["code"]: row for row in rows if "diverged" in row}
+    assert [code for code, row in ended.items() if row["diverged"]] == [bad]
+    assert ended[bad]["candidate_round"] == 2, "the round after the one that went wrong"
+    rewards = method.state()["searcher"]["rewards"]
+    assert rewards[1] == rewards[0], "the lowest reward so far"
+    assert all(np.isfinite(row["val_loss"]) for row in rows)
+
+
+def test_if_all_diverge_the_run_says_so(small_clients: list[ClientGraph]) -> None:
+    method, _ = search("fl-random", small_clients, 0, candidates=2, lr=1e30)
+    method.step()
+    method.wrap_up()  # nothing to train yet, so it goes on
+    with pytest.raises(AutoFGLError, match="all 2 candidates diverged: lower 'lr'"):
+        to_the_end(method)
+
+
+def test_what_a_trial_sends_is_bounded(
+    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = CandidateSettings(hidden=8)
+    spec = found_spec(small_clients[0], settings, "identity | gcn<0 | identity")
+    model = TrialModel(small_clients[0], spec, settings, 0)
+    model.load_weights({key: value * 1e9 for key, value in model.weights().items()})
+    train, val, test = model.evaluate().reshape(3, 3)
+    assert train[0] == WORST_LOSS * train[2] > 0
+    assert val[2] == small_clients[0].val_mask.sum()
+    assert test.tolist() == [0, 0, 0], "no test nodes, and it has not diverged"
+    assert max(np.abs(value).max() for value in model.gradient(1).values()) == LARGEST_GRADIENT
+
+
+def test_test_labels_play_no_part_in_the_search(small_clients: list[ClientGraph]) -> None:
+    other = [replace(c, y=np.where(c.test_mask, (c.y + 1) % 3, c.y)) for c in small_clients]
+    runs = [search("fl-random", clients, 6)[1] for clients in (small_clients, other)]
+    assert runs[0] == runs[1]
+    assert all(row["test_accuracy"] is None for row in runs[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "secure"), [*(("fl-random", mode) for mode in MODES), ("fl-rl", "shares")]
+)
+def test_a_run_ends_with_a_trained_network(
+    small_clients: list[ClientGraph], tmp_path: Path, name: str, secure: str
+) -> None:
+    runs = {
+        mode: autofgl.run(name, small_clients, secure=mode, out=tmp_path / mode, **SMALL)
+        for mode in {"none", secure}
+    }
+    plain, result = runs["none"], runs[secure]
+    assert result.figures["rounds"] == 3 * 3 + 4
+    assert result.figures["architecture"] == plain.figures["architecture"]
+    assert [row.get("code") for row in result.history] == [row.get("code") for row in plain.history]
+    data = small_clients[0].to_pyg()
+    assert result.model(data.x, data.edge_index).shape == (len(data.y), 3)
+
+
+@pytest.mark.parametrize("every", [8, 11], ids=["third candidate", "final training"])
+def test_a_resumed_secure_run_equals_an_undisturbed_one(
+    small_clients: list[ClientGraph], tmp_path: Path, every: int
+) -> None:
+    settings = {**SMALL, "secure": "shares", "checkpoint_every": every}
+    whole = autofgl.run("fl-rl", small_clients, out=tmp_path / "whole", **settings)
+    cut = autofgl.run("fl-rl", small_clients, out=tmp_path / "cut", **settings)
+    (cut.folder / "result.json").unlink()  # as if killed after the checkpoint
+    resumed = autofgl.resume(cut.folder, small_clients)
+    weights = [(run.folder / "model.safetensors").read_bytes() for run in (whole, resumed)]
+    assert weights[0] == weights[1]
+    assert resumed.figures["top"] == whole.figures["top"]
+
+
+@pytest.mark.parametrize("secure", ["none", "ckks", "shares"])
+def test_the_server_sees_no_clients_losses_or_gradient(
+    small_clients: list[ClientGraph], secure: str
+) -> None:
+    floats: list[Any] = []
+
+    def watch(way: str, party: str, op: str, payload: Payload) -> None:
+        stack: list[Any] = [payload] if way == "up" and op != "secure" else []
+        while stack:
+            value = stack.pop()
+            if isinstance(value, dict | list):
+                stack += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, float) or getattr(value, "dtype", np.dtype("i8")).kind == "f":
+                floats.append((party, op))
+
+    search("fl-random", small_clients, 4, secure=secure, observer=watch)
+    seen = {("client-0", "round"), ("client-1", "round"), ("client-2", "round")}
+    assert (seen <= set(floats)) == (secure == "none"), "in the clear they show, else they do not"
+    assert secure == "none" or not floats
+
+
+def test_a_lost_client_is_dropped(small_clients: list[ClientGraph]) -> None:
+    method, _ = search("fl-random", small_clients, 2)
+    method.federation.drop("client-1")
+    rows = to_the_end(method)
+    assert all(row["clients"] == 2 for row in rows)
+
+
+def test_bad_settings_are_named(small_clients: list[ClientGraph], out: Path) -> None:
+    with pytest.raises(UserError, match="did you mean candidates"):
+        autofgl.run("fl-random", small_clients, out=out, candidate=3)
+    with pytest.raises(UserError, match="memory"):
+        autofgl.run("fl-random", small_clients, out=out, memory=1)
+    with pytest.raises(UserError, match="rate=0"):
+        autofgl.run("fl-rl", small_clients, out=out, rate=0)

@@ -1,0 +1,124 @@
+from pathlib import Path
+
+import pytest
+
+from autofgl.cli import main
+from autofgl.config import sort_settings
+from autofgl.errors import UserError
+from autofgl.graphs.datasets import DATASETS
+from autofgl.graphs.partition import PARTITIONERS
+from autofgl.methods.catalog import find_method
+from autofgl.nn.models.spec import FAMILIES
+from autofgl.reproduce.cells import Options, plan
+from autofgl.reproduce.table import Table
+from autofgl.reproduce.tables import TABLES, find_table
+
+
+@pytest.fixture(params=list(TABLES))
+def table(request: pytest.FixtureRequest) -> Table:
+    return TABLES[request.param]
+
+
+def test_every_cell_is_a_valid_run(table: Table, out: Path) -> None:
+    for cell in plan(table, Options(out)):
+        config = cell.config(Options(out))
+        assert config.dataset in DATASETS
+        assert config.partition in PARTITIONERS
+        assert config.settings.get("model", "gcn") in FAMILIES
+        assert (config.budget is None) == (cell.row.kind == "fixed")
+        method = sort_settings(config, find_method(config.method).Settings).method
+        protocol = (method.lr, method.weight_decay, method.dropout, method.rounds, method.select)
+        noted = (0.2, 1e-4) if cell.row.name == "sgc" else (0.01, 5e-4)
+        assert protocol == (*noted, 0.5, 200, "loss"), "as the table's notes say"
+
+
+def test_every_cell_has_a_figure_of_the_paper(table: Table) -> None:
+    names = {(row.name, column.name) for row in table.rows for column in table.columns}
+    assert set(table.paper) == names
+    assert len(names) == len(table.rows) * len(table.columns), "names are unique"
+    assert all(1 < figure.accuracy < 100 for figure in table.paper.values()), "percent"
+    assert all(0 < figure.parameters < 2 for figure in table.paper.values()), "millions"
+
+
+def test_the_figures_of_table_3_by_column() -> None:
+    """The sums of the paper's columns, so that a slip of a digit is seen."""
+    paper = find_table("fl-agcns-table3").paper
+    sums = {
+        column: (
+            sum(figure.accuracy for (_, name), figure in paper.items() if name == column),
+            sum(figure.parameters for (_, name), figure in paper.items() if name == column),
+        )
+        for column in ("cora", "citeseer", "pubmed")
+    }
+    # 82.9+65.4+75.6+79.8+79.0+78.8+81.3+78.1+82.2+81.2+75.2+76.6 and so on
+    assert sums["cora"] == pytest.approx((936.1, 1.089))
+    assert sums["citeseer"] == pytest.approx((760.9, 2.891))
+    assert sums["pubmed"] == pytest.approx((905.2, 0.507))
+
+
+def test_the_protocol_of_the_tables() -> None:
+    third, fifth, physics = TABLES.values()
+    assert {(row.kind, row.seeds) for row in third.rows} == {("search", 3), ("fixed", 5)}
+    assert {row.seeds for row in physics.rows} == {1}
+    assert [(column.clients, column.partition) for column in third.columns] == [(3, "metis")] * 3
+    assert [(column.clients, column.partition) for column in physics.columns] == [(8, "metis")]
+    ablations = {row.name: (row.settings.get("optimisers"), row.partition) for row in fifth.rows}
+    assert ablations == {
+        "full": (None, None),
+        "controller": ("controller", None),
+        "clients": ("clients", None),
+        "random-partition": (None, "random"),
+    }
+
+
+def test_an_unknown_table_names_its_neighbours() -> None:
+    with pytest.raises(UserError, match="did you mean fl-agcns-table3"):
+        find_table("fl-agcns-tabel3")
+
+
+def call(*words: str) -> object:
+    with pytest.raises(SystemExit) as stopped:
+        main(list(words))
+    return stopped.value.code
+
+
+def test_the_command_lists_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("reproduce") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in TABLES)
+    assert call("reproduce", "--help") == 0
+    assert "Example: autofgl reproduce" in capsys.readouterr().out
+
+
+def test_the_command_hands_its_words_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr(
+        "autofgl.reproduce.runner.reproduce",
+        lambda table, options, console: asked.append((table, options)),
+    )
+    words = ["--datasets", "cora", "pubmed", "--rows", "gcn", "gat", "--seeds", "2"]
+    more = ["--budget", "90s", "--secure", "shares", "--data-root", "raw", "--out", "here"]
+    assert call("reproduce", "fl-agcns-table3", *words, *more) == 0
+    assert call("reproduce", "fl-agcns-table5") == 0
+    third, fifth, _ = TABLES.values()
+    columns, rows = ("cora", "pubmed"), ("gcn", "gat")
+    assert asked == [
+        (third, Options(Path("here"), columns, rows, 2, "90s", "shares", "raw")),
+        (fifth, Options(Path("runs/fl-agcns-table5"))),
+    ]
+
+
+def test_failed_cells_give_exit_code_1_and_mistakes_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    words = ["--datasets", "cora", "--rows", "gcn", "--seeds", "1", "--data-root", "empty"]
+    assert call("reproduce", "fl-agcns-table3", "--rows", "gnc") == 2
+    assert call("reproduce", "fl-agcns-table3", *words) == 1
+    captured = capsys.readouterr()
+    assert "1 of 1 runs failed" in captured.err
+    assert "failed: " in (tmp_path / "runs/fl-agcns-table3/table.md").read_text()
