@@ -13,6 +13,7 @@ descendants of four deep codes: crossover 0.5, mutation 1/8, a few generations o
 import argparse
 import time
 from collections.abc import Callable, Sequence
+from typing import cast
 
 import numpy as np
 import torch
@@ -55,6 +56,7 @@ class Naive(nn.Module):
 
     def __init__(self, net: SuperNet) -> None:
         super().__init__()
+        self.dropout = net.dropout
         ends = net.space.activations
         self.inputs = nn.ModuleDict({a: nn.Linear(net.in_features, HIDDEN) for a in ends})
         self.layers = nn.ModuleDict({key: PYG[key.split("-")[1]]() for key in net.layers})
@@ -62,12 +64,14 @@ class Naive(nn.Module):
         self.load_state_dict(as_pyg(net, net.state_dict()))
 
     def forward(self, genotype: Genotype, x: Tensor, edge_index: Tensor, pseudo: Tensor) -> Tensor:
+        x = functional.dropout(x, self.dropout, self.training)
         outputs = [ACTIVATIONS[genotype.input](self.inputs[genotype.input](x))]
         for index, layer in enumerate(genotype.existing, start=1):
             conv = self.layers[f"{index}-{layer.type}"]
             arguments = (edge_index, pseudo) if layer.type == "gmm" else (edge_index,)
             outputs.append(conv(outputs[layer.previous or 0], *arguments))
         fused = sum(outputs[1:]) / genotype.depth if genotype.depth else outputs[0]
+        fused = functional.dropout(cast(Tensor, fused), self.dropout, self.training)
         return ACTIVATIONS[genotype.output](self.outputs[genotype.output](fused))
 
 
