@@ -3,17 +3,16 @@
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from autofgl.errors import AutoFGLError, UserError
 
 if TYPE_CHECKING:
-    from autofgl.graphs.client_graph import ClientGraph
     from autofgl.reproduce.table import Column, Row
     from autofgl.runs.result import Result
 
@@ -91,9 +90,12 @@ def run(
     }
     given = {key: value for key, value in given.items() if value is not None}
     if resume is not None:
-        _show(_resume(resume, given, config, out))
+        result = _resume(resume, given, config, out)
     else:
-        _show(_start(given, config, out))
+        result = _start(given, config, out)
+    from autofgl.terminal import show_result
+
+    show_result(_console, result)
 
 
 @app.command(epilog="Example: autofgl predict runs/demo --graph mine.npz --out mine.csv")
@@ -124,6 +126,22 @@ def predict(
         )
 
 
+@app.command(epilog="Example: autofgl diagnose runs/search --networks 12")
+def diagnose(
+    folder: Annotated[Path, typer.Argument(help="Folder of an fl-agcns run.")],
+    networks: Annotated[int, typer.Option(help="Networks that are trained on their own.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Rounds of each one's training.")] = 50,
+) -> None:
+    """Tell how well a search's SuperNet ranks networks: shared weights against own training."""
+    from autofgl import api
+    from autofgl.terminal import show_quality, show_ranked
+
+    quality = api.diagnose(
+        folder, networks=networks, rounds=rounds, report=partial(show_ranked, _console)
+    )
+    show_quality(_console, quality)
+
+
 @app.command(
     epilog="Example: autofgl reproduce fl-agcns-table3 --datasets cora --rows gcn gat --seeds 2"
 )
@@ -151,9 +169,11 @@ def reproduce(
 ) -> None:
     """Run a paper's table: paper beside ours. Stopped, the same command goes on."""
     from autofgl.reproduce.tables import TABLES, find_table
+    from autofgl.terminal import show_table
 
     if table is None:
-        _table(
+        show_table(
+            _console,
             ("table", "datasets", "rows", "source"),
             [
                 (name, _names(entry.columns), _names(entry.rows), entry.source)
@@ -184,13 +204,15 @@ def methods(
 ) -> None:
     """List the methods, or the settings of one."""
     from autofgl.methods.catalog import METHODS, find_method
+    from autofgl.terminal import show_table
 
     if method is None:
         rows = [(name, found.summary) for name, found in METHODS.items()]
-        _table(("method", "what it does"), rows)
+        show_table(_console, ("method", "what it does"), rows)
         return
     fields = find_method(method).Settings.model_fields
-    _table(
+    show_table(
+        _console,
         ("setting", "default", "meaning"),
         [(key, str(field.default), field.description or "") for key, field in fields.items()],
     )
@@ -200,9 +222,10 @@ def methods(
 def datasets() -> None:
     """List the datasets."""
     from autofgl.graphs.datasets import DATASETS
+    from autofgl.terminal import show_table
 
     rows = [(name, entry.size, entry.description) for name, entry in DATASETS.items()]
-    _table(("dataset", "size", "what it is"), rows)
+    show_table(_console, ("dataset", "size", "what it is"), rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -241,6 +264,7 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
     from autofgl import api
     from autofgl.config import check_config, parse_settings, read_config_file, sort_settings
     from autofgl.methods.catalog import METHODS, find_method
+    from autofgl.terminal import show_clients
 
     values = read_config_file(file) if file else {}
     settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}
@@ -255,7 +279,7 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
     folder = out or api.default_folder(config)
     begin = time.perf_counter()
     clients = api.load_clients(config, layers)
-    _show_clients(clients, time.perf_counter() - begin)
+    show_clients(_console, clients, time.perf_counter() - begin)
     return api.start(config, clients, folder, _console)
 
 
@@ -272,65 +296,8 @@ def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | 
     return api.resume(folder, budget=budget, console=_console)
 
 
-def _show_clients(clients: "Sequence[ClientGraph]", seconds: float) -> None:
-    from autofgl.graphs.partition import describe
-
-    cut = describe(clients)
-    sizes = [client.nodes for client in cut.clients]
-    among = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
-    _console.print(
-        f"{len(clients)} client{'s' * (len(clients) > 1)} with {among} nodes, "
-        f"{cut.cut_share:.1%} of the edges cut, ready in {seconds:.1f} s",
-        highlight=False,
-    )
-
-
-def _show(result: "Result") -> None:
-    figures = result.figures
-    told = [row for row in figures["per_client"] if "nodes" in row]
-    if told:
-        _table(
-            ("client", "nodes", "train", "val", "test", "test accuracy"),
-            [
-                (row["name"], *(str(row[key]) for key in ("nodes", "train", "val", "test")),
-                 f"{row['test_accuracy']:.4f}" if row["test"] else "-")
-                for row in told
-            ],
-        )  # fmt: skip
-    _show_found(result.folder)
-    _console.print(
-        f"{figures['method']}: test accuracy {figures['test_accuracy']:.4f}, "
-        f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
-        f"in {figures['wall_s']:.1f} s, {figures['bytes_up'] / 1e6:.1f} MB up, "
-        f"{figures['bytes_down'] / 1e6:.1f} MB down",
-        highlight=False,
-        soft_wrap=True,
-    )
-    _console.print(f"run folder: {result.folder}", highlight=False, soft_wrap=True)
-
-
-def _show_found(folder: Path) -> None:
-    """Draw the network of a search."""
-    from autofgl.nn.drawing import draw
-    from autofgl.nn.found import FoundSpec
-    from autofgl.nn.networks import spec_from_json
-    from autofgl.runs.export import read_description
-
-    spec = spec_from_json(read_description(folder)["network"])
-    if isinstance(spec, FoundSpec):
-        drawing = draw(spec.parsed(), spec.fusion)
-        _console.print(drawing, markup=False, highlight=False, soft_wrap=True)
-
-
 def _names(entries: "Sequence[Row] | Sequence[Column]") -> str:
     return " ".join(entry.name for entry in entries)
-
-
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    table = Table(*columns, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*row)
-    _console.print(table)
 
 
 def _fail(message: str, code: int) -> None:
