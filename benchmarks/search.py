@@ -155,7 +155,7 @@ class Search:
 
     def generation(self) -> Cost:
         """Costs and figures of one generation."""
-        self._method.population = self._codes
+        self._method.search.population = self._codes
         wall, cpu = time.perf_counter(), _cpu()
         row = self._method.step()
         return Cost(time.perf_counter() - wall, _cpu() - cpu, row)

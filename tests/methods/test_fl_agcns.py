@@ -39,8 +39,8 @@ def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
     """Eq. 1: FLL_a = Σ_i |val_i| / Σ_j |val_j| · L_val_i(W_a, a), at the initial weights."""
     method = make("fl-agcns", small_clients, **SMALL)
     method.setup()
-    population = method.state()["population"]
-    figures = method._federated_losses("losses", {"codes": population})  # type: ignore[attr-defined]
+    population = method.search.population
+    figures = method.search._federated_losses("losses", {"codes": population})  # type: ignore[attr-defined]
     settings = SearchSettings(**SMALL)
     space = make_space(settings)
     expected = np.zeros(len(population))
@@ -62,8 +62,13 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
     settings = SearchSettings(**{**SMALL, "dropout": 0.0})
     method = make("fl-agcns", small_clients, **{**SMALL, "dropout": 0.0})
     method.setup()
-    codes = method.state()["population"]
-    message = {"generation": 1, "step": 0, "codes": codes, "totals": method.state()["totals"]}
+    codes = method.search.population
+    message = {
+        "generation": 1,
+        "step": 0,
+        "codes": codes,
+        "totals": method.search.state()["totals"],
+    }
     replies = method.federation.call("weights", message).ok
     sealed = method.sums.seal("gradient-1-0", replies, "gradient")  # type: ignore[attr-defined]
     from autofgl.secure import make_client
@@ -102,7 +107,7 @@ def test_the_population_keeps_its_size_and_has_no_repeats(
     small_clients: list[ClientGraph], optimisers: str
 ) -> None:
     method, rows = search(small_clients, 3, optimisers=optimisers)
-    assert method.state()["population"].shape == (8, 6)
+    assert method.search.population.shape == (8, 6)
     assert [row["unique_codes"] for row in rows] == [8, 8, 8]
     shares = {"controller": [0.0] * 3, "clients": [1.0] * 3}
     usual = [0.5 * 0.99**t for t in (1, 2, 3)]
@@ -195,7 +200,7 @@ def test_a_start_is_part_of_the_first_population(small_clients: list[ClientGraph
     method = make("fl-agcns", small_clients, **SMALL, start="; ".join(known))
     method.setup()
     space = make_space(SearchSettings(**SMALL))
-    population = [str(code) for code in genotypes(space, method.state()["population"])]
+    population = [str(code) for code in genotypes(space, method.search.population)]
     assert population[:2] == known
     assert len(set(population)) == 8
 
@@ -237,11 +242,11 @@ def test_several_objectives_give_a_front(
 
 def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
     method, _ = search(small_clients, 8, generations=8, population=12, objectives="loss,params")
-    table = method.state()["tables"]["params"]
+    table = method.search.state()["tables"]["params"]
     space = make_space(SearchSettings(**SMALL))
-    found = cost_of(table, space, method.state()["population"])
+    found = cost_of(table, space, method.search.population)
     plain, _ = search(small_clients, 8, generations=8, population=12)
-    assert np.mean(found) < np.mean(cost_of(table, space, plain.state()["population"]))
+    assert np.mean(found) < np.mean(cost_of(table, space, plain.search.population))
 
 
 def test_bytes_by_phase_add_up(small_clients: list[ClientGraph]) -> None:
@@ -257,3 +262,33 @@ def test_bytes_by_phase_add_up(small_clients: list[ClientGraph]) -> None:
 
 def _found(client: ClientGraph, genotype: str) -> Any:
     return found_spec(client, SearchSettings(**SMALL), genotype)
+
+
+def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:
+    result = autofgl.run(
+        "fl-agcns", small_clients, out=tmp_path / "run",
+        **SMALL, trials=5, trial_rounds=4, finalists=2,
+    )  # fmt: skip
+    tried = result.figures["trials"]
+    assert len(tried) == 5
+    assert [one["score"] for one in tried] == sorted(one["score"] for one in tried)
+    finalists = [one["genotype"] for one in result.figures["finalists"]]
+    assert finalists == [one["genotype"] for one in tried[:2]]
+    phases = [row["phase"] for row in result.history]
+    assert (phases.count("search"), phases.count("trial"), phases.count("train")) == (3, 20, 20)
+    assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
+    assert result.figures["stopped_by"] == "rounds"
+
+
+def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
+    small_clients: list[ClientGraph],
+) -> None:
+    method = make("fl-agcns", small_clients, **SMALL, trials=4, trial_rounds=4)
+    method.setup()
+    for _ in range(3 + 4 + 1):
+        method.step()
+    method.wrap_up()
+    row = method.step()
+    assert row["phase"] == "train"
+    assert len(method._trials.tried) == 1  # type: ignore[attr-defined]
+    assert method._final.state()["codes"] == [method._trials.tried[0].genotype]  # type: ignore[attr-defined]

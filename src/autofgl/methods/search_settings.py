@@ -66,6 +66,13 @@ class SearchSettings(SpaceSettings):
         description="L2 penalty on the SuperNet; the mean gradient of many networks is small, and "
         "a usual penalty would outweigh it",
     )
+    trials: int = Field(
+        default=0,
+        ge=0,
+        description="best codes that are trained briefly, to choose the finalists by federated "
+        "validation; 0: they are chosen by shared weights alone",
+    )
+    trial_rounds: int = Field(default=50, ge=1, description="rounds of such a training")
     finalists: int = Field(
         default=1, ge=1, description="best codes that are trained; federated validation picks one"
     )

@@ -63,9 +63,9 @@ def supernet_quality(
         report: Called with every network when it is done.
     """
     codes = _sample(method, count)
-    shared = method.measure(codes)
+    shared = method.search.measure(codes)
     ranked = []
-    for index, genotype in enumerate(genotypes(method.space, codes)):
+    for index, genotype in enumerate(genotypes(method.search.space, codes)):
         best = _alone(method, index, str(genotype), rounds)
         figures = float(shared["losses"][index]), float(shared["correct"][index])
         ranked.append(Ranked(str(genotype), *figures, best[0], best[1]))
@@ -88,10 +88,10 @@ def agreement(ranked: list[Ranked]) -> Quality:
 
 
 def _sample(method: FLAGCNS, count: int) -> Any:
-    population = method.population
+    population = method.search.population
     places = np.linspace(0, len(population) - 1, min(count // 2, len(population))).astype(int)
     chosen = population[np.unique(places)]
-    search = RandomSearch(method.codes, numpy_generator(method.seed, "quality"))
+    search = RandomSearch(method.search.codes, numpy_generator(method.seed, "quality"))
     search.tell(chosen, np.zeros(len(chosen)))
     return np.concatenate([chosen, search.ask(count - len(chosen))])
 
