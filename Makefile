@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# A search of about a minute: few networks of at most three layers.
+DEMO := layers=3 population=24 codes_per_step=8 weight_steps=4 generations=20 warmup=12 trials=4 finalists=1 rounds=100
 
 .PHONY: install demo test test-all bench clean
 
@@ -15,7 +17,7 @@ $(INSTALLED): pyproject.toml
 	@touch $@
 
 demo: install
-	$(BIN)/autofgl run fedavg --dataset cora --clients 3 --partition metis --set model=gcn aggregate=gradients
+	$(BIN)/autofgl run fl-agcns --dataset cora --clients 3 --partition metis --secure ckks --set $(DEMO)
 
 test: install
 	$(BIN)/ruff check .

@@ -51,6 +51,17 @@ def test_other_methods_on_a_synthetic_graph(method: str, out: Path) -> None:
     assert json.loads((out / "result.json").read_text())["rounds"] == 2
 
 
+def test_a_search_is_diagnosed(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--dataset", "synthetic", "--out", str(out), "--set", "nodes=150", "generations=2"]
+    words += ["population=4", "layers=2", "weight_steps=1", "trials=0", "finalists=1", "rounds=2"]
+    assert call("run", "fl-agcns", *words) == 0
+    assert call("diagnose", str(out), "--networks", "3", "--rounds", "2") == 0
+    shown = capsys.readouterr().out
+    assert shown.count("shared") == 3
+    assert "rank correlation over 3 networks" in shown
+    assert call("diagnose", str(out), "--networks", "2") == 2
+
+
 def test_own_graph_files_and_predictions(
     small_clients: list[ClientGraph], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

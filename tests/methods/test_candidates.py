@@ -26,7 +26,7 @@ from autofgl.methods.method import Weights
 from autofgl.secure import MODES
 
 SMALL: dict[str, Any] = {
-    "candidates": 3, "candidate_rounds": 3, "layers": 2, "hidden": 8, "rounds": 4,
+    "candidates": 3, "candidate_rounds": 3, "layers": 2, "hidden": 8, "rounds": 4, "finalists": 1,
 }  # fmt: skip
 TRIALS = ["fl-random", "fl-rl"]
 

@@ -22,6 +22,7 @@ from autofgl.secure import MODES
 
 SMALL: dict[str, Any] = {
     "population": 8, "layers": 2, "generations": 3, "weight_steps": 2, "rounds": 10, "hidden": 8,
+    "warmup": 0, "trials": 0, "finalists": 1, "objectives": "loss",
 }  # fmt: skip
 
 
@@ -124,7 +125,7 @@ def test_a_run_ends_with_a_trained_network(
     small_clients: list[ClientGraph], tmp_path: Path, secure: str
 ) -> None:
     result = autofgl.run(
-        "fl-agcns", small_clients, secure=secure, out=tmp_path / "run", finalists=2, **SMALL
+        "fl-agcns", small_clients, secure=secure, out=tmp_path / "run", **{**SMALL, "finalists": 2}
     )
     figures = result.figures
     assert figures["rounds"] == 3 + 2 * 10
@@ -138,7 +139,11 @@ def test_a_run_ends_with_a_trained_network(
     if secure == "none":
         plain = figures["architecture"]
         other = autofgl.run(
-            "fl-agcns", small_clients, secure="shares", out=tmp_path / "s", finalists=2, **SMALL
+            "fl-agcns",
+            small_clients,
+            secure="shares",
+            out=tmp_path / "s",
+            **{**SMALL, "finalists": 2},
         )
         assert other.figures["architecture"] == plain
 
@@ -218,7 +223,7 @@ def test_settings_that_make_no_sense(
     small_clients: list[ClientGraph], tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **SMALL, **settings)
+        autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **{**SMALL, **settings})
 
 
 @pytest.mark.parametrize("secure", ["none", "shares"])
@@ -227,7 +232,7 @@ def test_several_objectives_give_a_front(
 ) -> None:
     result = autofgl.run(
         "fl-agcns", small_clients, secure=secure, out=tmp_path / "run",
-        **{**SMALL, "population": 16}, objectives="loss, params, latency",
+        **{**SMALL, "population": 16, "objectives": "loss, params, latency"},
     )  # fmt: skip
     front = result.figures["front"]
     assert [set(code) for code in front] == [{"genotype", "loss", "params", "latency"}] * len(front)
@@ -267,7 +272,7 @@ def _found(client: ClientGraph, genotype: str) -> Any:
 def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:
     result = autofgl.run(
         "fl-agcns", small_clients, out=tmp_path / "run",
-        **SMALL, trials=5, trial_rounds=4, finalists=2,
+        **{**SMALL, "trials": 5, "trial_rounds": 2, "trial_repeats": 2, "finalists": 2},
     )  # fmt: skip
     tried = result.figures["trials"]
     assert len(tried) == 5
@@ -283,7 +288,9 @@ def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path:
 def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     small_clients: list[ClientGraph],
 ) -> None:
-    method = make("fl-agcns", small_clients, **SMALL, trials=4, trial_rounds=4)
+    method = make(
+        "fl-agcns", small_clients, **{**SMALL, "trials": 4, "trial_rounds": 2, "trial_repeats": 2}
+    )
     method.setup()
     for _ in range(3 + 4 + 1):
         method.step()
@@ -292,3 +299,39 @@ def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     assert row["phase"] == "train"
     assert len(method._trials.tried) == 1  # type: ignore[attr-defined]
     assert method._final.state()["codes"] == [method._trials.tried[0].genotype]  # type: ignore[attr-defined]
+
+
+def test_a_trial_is_the_mean_over_its_trainings(small_clients: list[ClientGraph]) -> None:
+    """Each repeat has initial weights of its own, and the first those of a single trial."""
+    found = {}
+    for repeats in (1, 2):
+        settings = {"trials": 1, "trial_rounds": 3, "trial_repeats": repeats, "generations": 1}
+        method = make("fl-agcns", small_clients, **{**SMALL, **settings})
+        method.setup()
+        rows = [method.step() for _ in range(1 + 3 * repeats)]
+        (tried,) = method._trials.tried  # type: ignore[attr-defined]
+        losses = [row["val_loss"] for row in rows[1:]]
+        found[repeats] = tried, losses
+        assert ["score" in row for row in rows] == [False] * (3 * repeats) + [True]
+    (once, first), (twice, both) = found[1], found[2]
+    assert both[:3] == first
+    assert both[3:] != first
+    assert twice.genotype == once.genotype
+    assert twice.val_loss != once.val_loss
+
+
+def test_candidates_are_the_best_of_all_generations(small_clients: list[ClientGraph]) -> None:
+    method, rows = search(small_clients, 4, generations=4, population=12, warmup=1)
+    population = method.search.population
+    losses = method.search.measure(population)["losses"]
+    space = method.search.space
+    best = str(genotypes(space, population[[np.argmin(losses)]])[0])
+    codes = method.search.best_codes()
+    earlier = [row["best_code"] for row in reversed(rows[1:])]
+    assert codes[0] == best
+    expected = [best, *earlier]
+    shapes = list(dict.fromkeys(space.parse(code).shape() for code in expected))
+    assert [space.parse(code).shape() for code in codes[: len(shapes)]] == shapes
+    assert {space.parse(code).shape() for code in codes} >= {
+        code.shape() for code in genotypes(space, population)
+    }

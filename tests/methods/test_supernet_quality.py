@@ -12,6 +12,7 @@ from autofgl.methods.supernet_quality import Ranked, agreement
 
 SMALL: dict[str, Any] = {
     "population": 6, "layers": 2, "generations": 2, "weight_steps": 2, "rounds": 4, "hidden": 8,
+    "warmup": 1, "trials": 0,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ class CandidateSettings(SpaceSettings):
         default=50, ge=1, description="rounds that each of them is trained for"
     )
     finalists: int = Field(
-        default=1,
+        default=3,
         ge=1,
         description="best networks that are trained to the end; federated validation picks one",
     )

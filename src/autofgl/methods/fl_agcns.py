@@ -53,7 +53,15 @@ class FLAGCNS(Method):
         self._final = FinalTraining(federation, settings, seed, secure, self.sums)
         length = settings.trial_rounds
         self._trials = Trials(
-            federation, settings, length, "accuracy", seed, secure, self.sums, self._call
+            federation,
+            settings,
+            length,
+            "accuracy",
+            seed,
+            secure,
+            self.sums,
+            self._call,
+            repeats=settings.trial_repeats,
         )
         self._candidates: list[str] = []
         self._trial_rounds = 0
@@ -75,8 +83,8 @@ class FLAGCNS(Method):
     def rounds(self) -> int:
         """Generations, then the rounds of all trials and of every finalist."""
         untried = 0 if self._trials_over else self._planned_trials - len(self._trials.tried)
-        trials = self._trial_rounds + untried * self.settings.trial_rounds
-        trials -= self._trials.rounds_made
+        length = self.settings.trial_rounds * self.settings.trial_repeats
+        trials = self._trial_rounds + untried * length - self._trials.rounds_made
         finalists = min(self.settings.finalists, len(self._candidates) or self.settings.finalists)
         return self._generations + trials + self.settings.rounds * finalists
 

@@ -58,6 +58,7 @@ class Generations:
         self._val_counts: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
         self._values: Any = None
+        self._leaders: list[str] = []
 
     def setup(self) -> None:
         """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
@@ -84,21 +85,29 @@ class Generations:
         if self.count <= self._settings.warmup:
             self._values = values
         else:
+            self._leaders.append(row["best_code"])
             self._evolve(values, share)
         clock.lap("evolve")
         return {**row, **clock.laps}
 
     def best_codes(self) -> list[str]:
-        """The networks of the last P by FLL (Algorithm 2, lines 19 to 22), best first, each once.
+        """Networks that may be worth a training of their own, each once.
 
-        Codes that differ in the numbers of their layers only are one network outside the SuperNet.
+        First argmin FLL over the last P (Algorithm 2, lines 19 to 22). Then, since the last P is a
+        family of much alike networks, the best one of each generation, latest first, and the rest
+        of P. Codes that differ in the numbers of their layers only are one network outside the
+        SuperNet.
         """
         self.count += 1
         figures = self._federated_losses("losses", {"codes": self.population})
         self._values = self._objectives(figures, self.population)
         self.count -= 1
-        networks = genotypes(self.space, self._best_first())
-        return list({code.shape(): str(code) for code in reversed(networks)}.values())[::-1]
+        first, *others = genotypes(self.space, self._best_first())
+        earlier = [self.space.parse(code) for code in reversed(self._leaders)]
+        chosen: dict[Any, str] = {}
+        for network in (first, *earlier, *others):
+            chosen.setdefault(network.shape(), str(network))
+        return list(chosen.values())
 
     def front(self) -> list[dict[str, Any]]:
         """The codes of P that no other beats in all objectives, best validation first."""
@@ -126,6 +135,7 @@ class Generations:
             "val_counts": self._val_counts,
             "tables": self._tables,
             "population": self.population,
+            "leaders": self._leaders,
         }
         return state if self._values is None else {**state, "values": self._values}
 
@@ -134,6 +144,7 @@ class Generations:
         self.count, self._totals = state["count"], state["totals"]
         self._val_counts, self._tables = state["val_counts"], state["tables"]
         self.population, self._values = state["population"], state.get("values")
+        self._leaders = state["leaders"]
 
     def _weight_steps(self) -> Payload:
         """E_weight steps of Eq. 2; what is left is the last step's gradient, to be taken in."""

@@ -19,7 +19,7 @@ class SpaceSettings(FederatedTraining):
         default="all", description="which layers' outputs are averaged"
     )
     stop: float = Field(
-        default=0.1,
+        default=0.3,
         ge=0,
         le=1,
         description="probability that a random network ends before a given layer; the paper's "
@@ -36,16 +36,21 @@ class SearchSettings(SpaceSettings):
         default=5, ge=1, description="SuperNet steps in a generation, E_weight"
     )
     warmup: int = Field(
-        default=0, ge=0, description="first generations that train on random codes, no evolution"
+        default=15,
+        ge=0,
+        description="first generations that train the SuperNet on random codes and do not evolve; "
+        "the paper has none",
     )
     codes_per_step: int = Field(
-        default=0, ge=0, description="codes that a SuperNet step is made of, drawn of P; 0: all"
+        default=20,
+        ge=0,
+        description="codes that a SuperNet step is made of, drawn of P; 0: all, as in the paper",
     )
     optimisers: Literal["both", "controller", "clients"] = Field(
         default="both", description="who evolves (the paper's ablation)"
     )
     objectives: str = Field(
-        default="loss",
+        default="accuracy",
         description="what codes are compared by: loss or accuracy on validation nodes, and, "
         "separated by commas, params and latency",
     )
@@ -67,14 +72,17 @@ class SearchSettings(SpaceSettings):
         "a usual penalty would outweigh it",
     )
     trials: int = Field(
-        default=0,
+        default=12,
         ge=0,
         description="best codes that are trained briefly, to choose the finalists by federated "
         "validation; 0: they are chosen by shared weights alone",
     )
     trial_rounds: int = Field(default=50, ge=1, description="rounds of such a training")
+    trial_repeats: int = Field(
+        default=3, ge=1, description="such trainings of each code, from different initial weights"
+    )
     finalists: int = Field(
-        default=1, ge=1, description="best codes that are trained; federated validation picks one"
+        default=3, ge=1, description="best codes that are trained; federated validation picks one"
     )
     tournament: int = Field(default=3, ge=1, description="size of the tournaments")
     crossover: float = Field(default=0.5, ge=0, le=1, description="share of genes that are swapped")
