@@ -36,7 +36,7 @@ class SearchSettings(SpaceSettings):
         default=5, ge=1, description="SuperNet steps in a generation, E_weight"
     )
     warmup: int = Field(
-        default=15,
+        default=30,
         ge=0,
         description="first generations that train the SuperNet on random codes and do not evolve; "
         "the paper has none",
@@ -50,7 +50,7 @@ class SearchSettings(SpaceSettings):
         default="both", description="who evolves (the paper's ablation)"
     )
     objectives: str = Field(
-        default="accuracy",
+        default="loss",
         description="what codes are compared by: loss or accuracy on validation nodes, and, "
         "separated by commas, params and latency",
     )
@@ -63,7 +63,7 @@ class SearchSettings(SpaceSettings):
         default=False, description="a convolution for each predecessor, as in the authors' code"
     )
     search_lr: float = Field(
-        default=0, ge=0, description="learning rate of the SuperNet; 0: that of the training"
+        default=0.005, ge=0, description="learning rate of the SuperNet; 0: that of the training"
     )
     search_weight_decay: float = Field(
         default=0,
