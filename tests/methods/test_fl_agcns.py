@@ -217,6 +217,8 @@ def test_a_start_is_part_of_the_first_population(small_clients: list[ClientGraph
         ({"objectives": "loss,speed"}, "comes first"),
         ({"objectives": "loss,params,params"}, "once"),
         ({"start": "relu | gcn<7 | identity"}, "predecessor"),
+        ({"start": "relu | gcn<0 | identity", "types": "gat,sage"}, "gcn"),
+        ({"types": "gcn,gnc"}, "gnc"),
     ],
 )
 def test_settings_that_make_no_sense(
@@ -224,6 +226,11 @@ def test_settings_that_make_no_sense(
 ) -> None:
     with pytest.raises(UserError, match=message):
         autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **{**SMALL, **settings})
+
+
+def test_a_search_among_other_kinds_of_layers(small_clients: list[ClientGraph]) -> None:
+    _, rows = search(small_clients, 2, types="gcn, appnp3,gat6")
+    assert set(rows[-1]["operations"]) == {"appnp3", "gat6", "gcn"}
 
 
 @pytest.mark.parametrize("secure", ["none", "shares"])

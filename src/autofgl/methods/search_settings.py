@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from autofgl.methods.settings import FederatedTraining
+from autofgl.nn.choices import CONVOLUTIONS, PAPER_TYPES
 from autofgl.nn.space import Space
 
 
@@ -12,6 +13,11 @@ class SpaceSettings(FederatedTraining):
     """The search space A(L), and how a found network is trained from scratch afterwards."""
 
     layers: int = Field(default=6, ge=1, le=12, description="most layers of a network, L")
+    types: str = Field(
+        default=",".join(PAPER_TYPES),
+        description="kinds of layers to choose from, separated by commas: the paper's twelve, and "
+        f"beyond it {', '.join(kind for kind in CONVOLUTIONS if kind not in PAPER_TYPES)}",
+    )
     layer_dropout: float = Field(
         default=0.0, ge=0, lt=1, description="dropout before every convolution"
     )
@@ -25,6 +31,16 @@ class SpaceSettings(FederatedTraining):
         description="probability that a random network ends before a given layer; the paper's "
         "uniform genes would end every second one before its first",
     )
+
+    @field_validator("types")
+    @classmethod
+    def _known_types(cls, text: str) -> str:
+        return ",".join(Space(1, [name.strip() for name in text.split(",")]).types)
+
+    @property
+    def type_names(self) -> list[str]:
+        """The kinds of layers."""
+        return self.types.split(",")
 
 
 class SearchSettings(SpaceSettings):
@@ -101,7 +117,9 @@ class SearchSettings(SpaceSettings):
     @field_validator("start")
     @classmethod
     def _known_start(cls, text: str, info: ValidationInfo) -> str:
-        space = Space(info.data.get("layers", 6))
+        if not {"layers", "types"} <= info.data.keys():
+            return text  # another setting is wrong, and that will be told
+        space = Space(info.data["layers"], info.data["types"].split(","))
         return "; ".join(str(space.parse(code)) for code in text.split(";") if code.strip())
 
     @property

@@ -10,8 +10,8 @@ from autofgl.search import Codes
 
 
 def make_space(settings: SpaceSettings) -> Space:
-    """A(L) with the settings' probability of ending a random network."""
-    return Space(settings.layers, stop=settings.stop)
+    """A(L) of the settings' kinds of layers, and their probability of ending a random network."""
+    return Space(settings.layers, settings.type_names, stop=settings.stop)
 
 
 def make_codes(space: Space) -> Codes:
