@@ -279,7 +279,7 @@ def _found(client: ClientGraph, genotype: str) -> Any:
 def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:
     result = autofgl.run(
         "fl-agcns", small_clients, out=tmp_path / "run",
-        **{**SMALL, "trials": 5, "trial_rounds": 2, "trial_repeats": 2, "finalists": 2},
+        **{**SMALL, "trials": 5, "trial_rounds": 4, "finalists": 2},
     )  # fmt: skip
     tried = result.figures["trials"]
     assert len(tried) == 5
@@ -290,14 +290,16 @@ def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path:
     assert (phases.count("search"), phases.count("trial"), phases.count("train")) == (3, 20, 20)
     assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
     assert result.figures["stopped_by"] == "rounds"
+    codes = list(dict.fromkeys(row["code"] for row in result.history if row["phase"] == "trial"))
+    assert codes[:2] == result.figures["population"][:2]
+    space = make_space(SearchSettings(**SMALL))
+    assert len({space.parse(code).shape() for code in codes}) == 5
 
 
 def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     small_clients: list[ClientGraph],
 ) -> None:
-    method = make(
-        "fl-agcns", small_clients, **{**SMALL, "trials": 4, "trial_rounds": 2, "trial_repeats": 2}
-    )
+    method = make("fl-agcns", small_clients, **{**SMALL, "trials": 4, "trial_rounds": 4})
     method.setup()
     for _ in range(3 + 4 + 1):
         method.step()
@@ -306,25 +308,6 @@ def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     assert row["phase"] == "train"
     assert len(method._trials.tried) == 1  # type: ignore[attr-defined]
     assert method._final.state()["codes"] == [method._trials.tried[0].genotype]  # type: ignore[attr-defined]
-
-
-def test_a_trial_is_the_mean_over_its_trainings(small_clients: list[ClientGraph]) -> None:
-    """Each repeat has initial weights of its own, and the first those of a single trial."""
-    found = {}
-    for repeats in (1, 2):
-        settings = {"trials": 1, "trial_rounds": 3, "trial_repeats": repeats, "generations": 1}
-        method = make("fl-agcns", small_clients, **{**SMALL, **settings})
-        method.setup()
-        rows = [method.step() for _ in range(1 + 3 * repeats)]
-        (tried,) = method._trials.tried  # type: ignore[attr-defined]
-        losses = [row["val_loss"] for row in rows[1:]]
-        found[repeats] = tried, losses
-        assert ["score" in row for row in rows] == [False] * (3 * repeats) + [True]
-    (once, first), (twice, both) = found[1], found[2]
-    assert both[:3] == first
-    assert both[3:] != first
-    assert twice.genotype == once.genotype
-    assert twice.val_loss != once.val_loss
 
 
 def test_candidates_are_the_best_of_all_generations(small_clients: list[ClientGraph]) -> None:

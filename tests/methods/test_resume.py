@@ -15,8 +15,7 @@ from autofgl.methods.method import Method, Outcome
 from autofgl.runs import checkpoint
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2, "warmup": 1}
-SMALL_SEARCH |= {"weight_steps": 2, "trials": 2, "trial_rounds": 1, "finalists": 2}
-SMALL_SEARCH |= {"trial_repeats": 2}
+SMALL_SEARCH |= {"weight_steps": 2, "trials": 4, "trial_rounds": 1, "finalists": 2}
 SMALL_TRIALS: dict[str, str | float] = {"candidates": 3, "candidate_rounds": 2, "layers": 2}
 SMALL_TRIALS |= {"finalists": 2}
 SMALL: dict[str, dict[str, str | float]] = {

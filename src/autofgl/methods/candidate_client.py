@@ -14,7 +14,6 @@ from autofgl.methods.method import Weights
 from autofgl.methods.metrics import SPLITS, Sums
 from autofgl.methods.settings import TrainSettings
 from autofgl.nn.networks import NetworkSpec
-from autofgl.seeding import child_seed
 
 #: A node's loss counts as no more than this: secure sums hold numbers of a limited size.
 WORST_LOSS = 50.0
@@ -85,32 +84,30 @@ class CandidateClient(FoundClient):
     operations: ClassVar[frozenset[str]] = FoundClient.operations | {"try_out"}
 
     _trial = False
-    _repeat = 0
 
     def try_out(self, payload: Payload) -> Payload:
-        """Like ``adopt``, but on trial; every ``repeat`` has initial weights of its own."""
-        self._trial, self._repeat = True, payload["repeat"]
+        """Like ``adopt``, but on trial."""
+        self._trial = True
         self._adopt(found_spec(self._graph, self._space_settings, payload["genotype"]))
         return {}
 
     def adopt(self, payload: Payload) -> Payload:
         """Begin with a network that is to stay."""
-        self._trial, self._repeat = False, 0
+        self._trial = False
         return super().adopt(payload)
 
     def state(self) -> Payload:
         """What the training of any network needs, and whether it is a trial."""
-        return {**super().state(), "trial": self._trial, "repeat": self._repeat}
+        return {**super().state(), "trial": self._trial}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self._trial, self._repeat = state["trial"], state["repeat"]
+        self._trial = state["trial"]
         super().load_state(state)
 
     def _adopt(self, spec: NetworkSpec) -> None:
         kind = TrialModel if self._trial else LocalModel
-        seed = child_seed(self._seed, "repeat", self._repeat) if self._repeat else self._seed
-        self._local = kind(self._graph, spec, self._settings, seed)
+        self._local = kind(self._graph, spec, self._settings, self._seed)
         self._best = None
 
 

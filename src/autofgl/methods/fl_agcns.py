@@ -9,8 +9,9 @@ best code by FLL is then trained from scratch under federation.
 A generation takes E_weight + 2 calls to every client. Where we differ from the paper: P_FL is P and
 as many children, of which the best by FLL survive (see :mod:`autofgl.search.feo`); random codes end
 less often than uniform genes would have it (``stop``); the chosen code may be the best of several
-``finalists`` by federated validation, and those may be chosen by short trainings of their own
-(``trials``), since shared weights tell good networks from bad ones better than good from best.
+``finalists`` by federated validation. Before that the evolution goes on for some ``trials`` with
+networks that are trained briefly on their own: shared weights tell good networks from bad ones, but
+not the best from the good, nor which of them are hard to train from scratch.
 
 Who learns what: the server learns P and, of each code, the federated validation loss and accuracy,
 how many validation nodes each client has (for the quotas of Algorithm 1) and which codes it
@@ -18,6 +19,7 @@ prefers; with a secure mode nothing else of a client. Clients learn P,
 the summed gradients and the final weights. Nobody sees features, labels or edges of another.
 """
 
+import math
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
@@ -27,13 +29,18 @@ from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.final_training import FinalTraining
-from autofgl.methods.fl_agcns_client import SearchClient
+from autofgl.methods.fl_agcns_client import SearchClient, variation
 from autofgl.methods.found_client import found_spec
 from autofgl.methods.generations import Generations
 from autofgl.methods.method import Method, Outcome, Row
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.sums import FederatedSums
 from autofgl.methods.trials import Trials
+from autofgl.search import Evolution
+from autofgl.seeding import numpy_generator
+
+#: How often another code is asked for if its network was tried before.
+TRIES = 20
 
 
 class FLAGCNS(Method):
@@ -53,16 +60,10 @@ class FLAGCNS(Method):
         self._final = FinalTraining(federation, settings, seed, secure, self.sums)
         length = settings.trial_rounds
         self._trials = Trials(
-            federation,
-            settings,
-            length,
-            "accuracy",
-            seed,
-            secure,
-            self.sums,
-            self._call,
-            repeats=settings.trial_repeats,
+            federation, settings, length, "accuracy", seed, secure, self.sums, self._call
         )
+        self._refinement: Evolution | None = None
+        self._code: Any = None
         self._candidates: list[str] = []
         self._trial_rounds = 0
         self._generations = settings.generations
@@ -82,9 +83,9 @@ class FLAGCNS(Method):
     @property
     def rounds(self) -> int:
         """Generations, then the rounds of all trials and of every finalist."""
-        untried = 0 if self._trials_over else self._planned_trials - len(self._trials.tried)
-        length = self.settings.trial_rounds * self.settings.trial_repeats
-        trials = self._trial_rounds + untried * length - self._trials.rounds_made
+        untried = 0 if self._trials_over else self.settings.trials - len(self._trials.tried)
+        trials = self._trial_rounds + untried * self.settings.trial_rounds
+        trials -= self._trials.rounds_made
         finalists = min(self.settings.finalists, len(self._candidates) or self.settings.finalists)
         return self._generations + trials + self.settings.rounds * finalists
 
@@ -139,7 +140,7 @@ class FLAGCNS(Method):
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return {
+        state: Payload = {
             "round": self.round,
             "generations": self._generations,
             "wrapped_up": self._wrapped_up,
@@ -149,6 +150,9 @@ class FLAGCNS(Method):
             "trials": self._trials.state(),
             "final": self._final.state(),
         }
+        if self._refinement is not None:
+            state |= {"refinement": self._refinement.state(), "code": self._code}
+        return state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
@@ -156,23 +160,50 @@ class FLAGCNS(Method):
         self._wrapped_up = state["wrapped_up"]
         self.search.load_state(state["search"])
         self._candidates, self._trial_rounds = state["candidates"], state["trial_rounds"]
+        if "refinement" in state:
+            self._refine().load_state(state["refinement"])
+            self._code = state["code"]
         self._trials.load_state(state["trials"])
         self._final.load_state(state["final"])
 
     @property
-    def _planned_trials(self) -> int:
-        return min(self.settings.trials, len(self._candidates) or self.settings.trials)
-
-    @property
     def _trials_over(self) -> bool:
-        enough = len(self._trials.tried) >= self._planned_trials
+        enough = len(self._trials.tried) >= self.settings.trials
         return enough or self._wrapped_up or self._final.begun
 
     def _trial_round(self) -> Row:
+        """One round of a candidate, of which the first third are the search's and the others
+        children of the best so far.
+        """
+        refinement = self._refinement or self._refine()
         if not self._trials.running:
-            self._trials.begin(self._candidates[len(self._trials.tried)])
+            self._code = self._next(refinement)
+            self._trials.begin(str(self.search.space.decode(self._code)))
         self._trial_rounds += 1
-        return self._trials.step()
+        row = self._trials.step()
+        if not self._trials.running:
+            refinement.tell([self._code], [self._trials.tried[-1].score])
+        return row
+
+    def _refine(self) -> Evolution:
+        """Evolution of networks with weights of their own, from those that the search found."""
+        space = self.search.space
+        first = self._candidates[: math.ceil(self.settings.trials / 3)]
+        codes = [space.encode(space.parse(code)) for code in first]
+        rng = numpy_generator(self.seed, "trials")
+        ways = variation(self.settings)
+        self._refinement = Evolution(self.search.codes, len(codes), rng, ways, codes)
+        return self._refinement
+
+    def _next(self, refinement: Evolution) -> Any:
+        """A code whose network was not tried, if one turns up soon."""
+        space = self.search.space
+        tried = {space.parse(one.genotype).shape() for one in self._trials.tried}
+        for _ in range(TRIES):
+            code = refinement.ask(1)[0]
+            if space.decode(code).shape() not in tried:
+                break
+        return code
 
     def _finalists(self) -> list[str]:
         """The best by their trials, then by FLL."""

@@ -66,7 +66,7 @@ class SearchSettings(SpaceSettings):
         default="both", description="who evolves (the paper's ablation)"
     )
     objectives: str = Field(
-        default="loss",
+        default="accuracy",
         description="what codes are compared by: loss or accuracy on validation nodes, and, "
         "separated by commas, params and latency",
     )
@@ -88,15 +88,12 @@ class SearchSettings(SpaceSettings):
         "a usual penalty would outweigh it",
     )
     trials: int = Field(
-        default=12,
+        default=40,
         ge=0,
-        description="best codes that are trained briefly, to choose the finalists by federated "
-        "validation; 0: they are chosen by shared weights alone",
+        description="codes that are trained briefly on their own, to choose the finalists: the "
+        "best of the search, then their offspring; 0: shared weights alone choose",
     )
     trial_rounds: int = Field(default=50, ge=1, description="rounds of such a training")
-    trial_repeats: int = Field(
-        default=3, ge=1, description="such trainings of each code, from different initial weights"
-    )
     finalists: int = Field(
         default=3, ge=1, description="best codes that are trained; federated validation picks one"
     )

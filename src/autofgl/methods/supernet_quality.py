@@ -99,7 +99,7 @@ def _sample(method: FLAGCNS, count: int) -> Any:
 def _alone(method: FLAGCNS, index: int, genotype: str, rounds: int) -> tuple[float, float]:
     """Loss and accuracy of the best round; a network that diverges has its best before that."""
     settings = method.settings.model_copy(update={"rounds": rounds, "patience": 0})
-    method.call_clients("try_out", {"genotype": genotype, "repeat": 0})
+    method.call_clients("try_out", {"genotype": genotype})
     training = FedAvg(
         method.federation, settings, method.seed, method.secure, f"quality-{index}-", method.sums
     )

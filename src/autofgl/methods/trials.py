@@ -2,12 +2,10 @@
 
 A trial is federated averaging of one network for some rounds, exactly as it would be trained to
 stay, with two differences: test nodes are not looked at, and a network may diverge. Its figure is
-that of its best round on the federation's validation nodes, the mean over ``repeats`` trainings
-from different initial weights: of many networks that are trained once, the luckiest wins.
+that of its best round on the federation's validation nodes.
 """
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,7 +26,7 @@ class Tried:
     Attributes:
         genotype: The network as text.
         score: What is minimised; infinite if it diverged.
-        val_accuracy, val_loss: Federated figures of its best round, the mean over its trainings.
+        val_accuracy, val_loss: Federated figures of its best round.
     """
 
     genotype: str
@@ -50,7 +48,6 @@ class Trials:
         settings: How to train.
         rounds: For how long.
         kind: What networks are compared by, ``loss`` or ``accuracy``.
-        repeats: Trainings of each network.
         seed: Root seed.
         secure: How sums are protected.
         sums: Those of the method that owns this, which makes the keys.
@@ -67,7 +64,6 @@ class Trials:
         secure: str,
         sums: FederatedSums,
         call: Callable[[str, Payload], Any],
-        repeats: int = 1,
     ) -> None:
         self._federation = federation
         changed = {"rounds": rounds, "patience": 0, "select": kind}
@@ -77,9 +73,7 @@ class Trials:
         self._secure = secure
         self._sums = sums
         self._call = call
-        self._repeats = repeats
         self._genotype = ""
-        self._figures: list[list[float]] = []
         self._training: FedAvg | None = None
         self.tried: list[Tried] = []
 
@@ -91,9 +85,7 @@ class Trials:
     @property
     def rounds_made(self) -> int:
         """Rounds of the present trial."""
-        if self._training is None:
-            return 0
-        return len(self._figures) * self._settings.rounds + self._training.round
+        return 0 if self._training is None else self._training.round
 
     @property
     def best_first(self) -> list[Tried]:
@@ -103,8 +95,9 @@ class Trials:
     def begin(self, genotype: str) -> None:
         """Have every client build a network."""
         self._genotype = genotype
-        self._figures = []
-        self._start()
+        self._call("try_out", {"genotype": genotype})
+        self._training = self._stage()
+        self._training.setup()
 
     def give_up(self) -> None:
         """Leave the present trial without a result."""
@@ -118,15 +111,11 @@ class Trials:
         diverged = _diverged(row["test_loss"])
         if not diverged and training.done:
             diverged = _diverged(training.evaluate_last().test_loss)
-        about = self._about(row, self.rounds_made)
+        about = self._about(row, training.round)
         if diverged or training.done:
-            self._figures.append([training.best.loss, training.best.accuracy])
-            if diverged or len(self._figures) == self._repeats:
-                self._conclude(diverged)
-                score = self.tried[-1].score
-                about |= {"score": None if diverged else score, "diverged": diverged}
-            else:
-                self._start()
+            self._conclude(training, diverged)
+            score = self.tried[-1].score
+            about |= {"score": None if diverged else score, "diverged": diverged}
         return {**about, **self._so_far()}
 
     def before_checkpoint(self) -> None:
@@ -139,36 +128,30 @@ class Trials:
         state: Payload = {"tried": [asdict(tried) for tried in self.tried]}
         if self._training is None:
             return state
-        state |= {"genotype": self._genotype, "figures": self._figures}
-        return {**state, "training": self._training.state()}
+        return {**state, "genotype": self._genotype, "training": self._training.state()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; the clients know which network is theirs."""
         self.tried = [Tried(**tried) for tried in state["tried"]]
         if "training" in state:
-            self._genotype, self._figures = state["genotype"], state["figures"]
+            self._genotype = state["genotype"]
             self._training = self._stage()
             self._training.load_state(state["training"])
 
-    def _start(self) -> None:
-        self._call("try_out", {"genotype": self._genotype, "repeat": len(self._figures)})
-        self._training = self._stage()
-        self._training.setup()
-
     def _stage(self) -> FedAvg:
         """Federated averaging of the present network, with the owner's keys."""
-        stage = f"candidate-{len(self.tried) + 1}-{len(self._figures)}-"
+        stage = f"candidate-{len(self.tried) + 1}-"
         settings, sums = self._settings, self._sums
         return FedAvg(self._federation, settings, self._seed, self._secure, stage, sums)
 
-    def _conclude(self, diverged: bool) -> None:
-        loss, accuracy = (statistics.fmean(column) for column in zip(*self._figures, strict=True))
-        score = float(fitness(loss, accuracy, self._kind))
+    def _conclude(self, training: FedAvg, diverged: bool) -> None:
+        best = training.best
+        score = float(fitness(best.loss, best.accuracy, self._kind))
         tried = Tried(
             genotype=self._genotype,
             score=math.inf if diverged else score,
-            val_accuracy=accuracy,
-            val_loss=loss,
+            val_accuracy=best.accuracy,
+            val_loss=best.loss,
         )
         self.tried.append(tried)
         self._training = None
