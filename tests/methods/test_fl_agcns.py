@@ -310,18 +310,23 @@ def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     assert method._final.state()["codes"] == [method._trials.tried[0].genotype]  # type: ignore[attr-defined]
 
 
-def test_candidates_are_the_best_of_all_generations(small_clients: list[ClientGraph]) -> None:
-    method, rows = search(small_clients, 4, generations=4, population=12, warmup=1)
-    population = method.search.population
+def test_candidates_are_the_networks_of_the_last_population(
+    small_clients: list[ClientGraph],
+) -> None:
+    method, _ = search(small_clients, 3, population=12)
+    population, space = method.search.population, method.search.space
     losses = method.search.measure(population)["losses"]
-    space = method.search.space
-    best = str(genotypes(space, population[[np.argmin(losses)]])[0])
     codes = method.search.best_codes()
-    earlier = [row["best_code"] for row in reversed(rows[1:])]
-    assert codes[0] == best
-    expected = [best, *earlier]
-    shapes = list(dict.fromkeys(space.parse(code).shape() for code in expected))
-    assert [space.parse(code).shape() for code in codes[: len(shapes)]] == shapes
-    assert {space.parse(code).shape() for code in codes} >= {
-        code.shape() for code in genotypes(space, population)
-    }
+    assert codes[0] == str(genotypes(space, population[[np.argmin(losses)]])[0])
+    shapes = [space.parse(code).shape() for code in codes]
+    assert len(set(shapes)) == len(shapes)
+    assert set(shapes) == {code.shape() for code in genotypes(space, population)}
+
+
+def test_candidates_of_several_objectives_begin_with_the_first_front(
+    small_clients: list[ClientGraph],
+) -> None:
+    method, _ = search(small_clients, 3, population=12, objectives="loss,params")
+    codes = method.search.best_codes()
+    front = {code["genotype"] for code in method.search.front()}
+    assert set(codes[: len(front)]) <= front

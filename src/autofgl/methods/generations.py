@@ -58,7 +58,6 @@ class Generations:
         self._val_counts: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
         self._values: Any = None
-        self._leaders: list[str] = []
 
     def setup(self) -> None:
         """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
@@ -85,27 +84,23 @@ class Generations:
         if self.count <= self._settings.warmup:
             self._values = values
         else:
-            self._leaders.append(row["best_code"])
             self._evolve(values, share)
         clock.lap("evolve")
         return {**row, **clock.laps}
 
     def best_codes(self) -> list[str]:
-        """Networks that may be worth a training of their own, each once.
+        """The networks of the last P, best first (Algorithm 2, lines 19 to 22), each once.
 
-        First argmin FLL over the last P (Algorithm 2, lines 19 to 22). Then, since the last P is a
-        family of much alike networks, the best one of each generation, latest first, and the rest
-        of P. Codes that differ in the numbers of their layers only are one network outside the
-        SuperNet.
+        With one objective the first is argmin FLL; with several, the first front leads. Codes that
+        differ in the numbers of their layers only are one network outside the SuperNet.
         """
         self.count += 1
         figures = self._federated_losses("losses", {"codes": self.population})
         self._values = self._objectives(figures, self.population)
         self.count -= 1
-        first, *others = genotypes(self.space, self._best_first())
-        earlier = [self.space.parse(code) for code in reversed(self._leaders)]
+        best_first = self.population[np.argsort(ranks(self._values), kind="stable")]
         chosen: dict[Any, str] = {}
-        for network in (first, *earlier, *others):
+        for network in genotypes(self.space, best_first):
             chosen.setdefault(network.shape(), str(network))
         return list(chosen.values())
 
@@ -135,7 +130,6 @@ class Generations:
             "val_counts": self._val_counts,
             "tables": self._tables,
             "population": self.population,
-            "leaders": self._leaders,
         }
         return state if self._values is None else {**state, "values": self._values}
 
@@ -144,7 +138,6 @@ class Generations:
         self.count, self._totals = state["count"], state["totals"]
         self._val_counts, self._tables = state["val_counts"], state["tables"]
         self.population, self._values = state["population"], state.get("values")
-        self._leaders = state["leaders"]
 
     def _weight_steps(self) -> Payload:
         """E_weight steps of Eq. 2; what is left is the last step's gradient, to be taken in."""
@@ -185,10 +178,6 @@ class Generations:
             self.codes, received, shared, losses, len(self.population), rng, ways
         )
         self._values = None
-
-    def _best_first(self) -> Any:
-        """P by the validation objective."""
-        return self.population[np.argsort(self._values.reshape(len(self.population), -1)[:, 0])]
 
     def _federated_losses(self, op: str, payload: Payload) -> Mapping[str, Any]:
         replies = self._call(op, {**payload, **self._message()})

@@ -52,7 +52,7 @@ class SearchSettings(SpaceSettings):
         default=5, ge=1, description="SuperNet steps in a generation, E_weight"
     )
     warmup: int = Field(
-        default=30,
+        default=25,
         ge=0,
         description="first generations that train the SuperNet on random codes and do not evolve; "
         "the paper has none",
@@ -66,7 +66,7 @@ class SearchSettings(SpaceSettings):
         default="both", description="who evolves (the paper's ablation)"
     )
     objectives: str = Field(
-        default="accuracy",
+        default="accuracy,params",
         description="what codes are compared by: loss or accuracy on validation nodes, and, "
         "separated by commas, params and latency",
     )

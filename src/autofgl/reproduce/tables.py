@@ -83,7 +83,7 @@ _TABLE_3 = Table(
     source=f"{_PAPER}, Table 3",
     columns=_CITATIONS,
     rows=(
-        _search("fl-agcns", "FL-AGCNS", generations=50),
+        _search("fl-agcns", "FL-AGCNS", generations=40),
         _search("fl-gradient", "FL-Gradient", "fl-darts"),
         _search("fl-rl", "FL-RL", "fl-rl", candidates=80),
         _search("fl-random", "FL-Random", "fl-random"),
@@ -122,10 +122,10 @@ _TABLE_5 = Table(
     source=f"{_PAPER}, Table 5",
     columns=_CORA,
     rows=(
-        _search("full", "FL-AGCNS", generations=50),
-        _search("controller", "ControllerEO", generations=50, optimisers="controller"),
-        _search("clients", "ClientEO", generations=50, optimisers="clients"),
-        _search("random-partition", "RandomPartition", generations=50, partition="random"),
+        _search("full", "FL-AGCNS", generations=40),
+        _search("controller", "ControllerEO", generations=40, optimisers="controller"),
+        _search("clients", "ClientEO", generations=40, optimisers="clients"),
+        _search("random-partition", "RandomPartition", generations=40, partition="random"),
     ),
     paper=_published(
         _CORA,
@@ -149,7 +149,7 @@ _PHYSICS_TABLE = Table(
     title="A co-author graph with eight clients",
     source=f"{_PAPER}, Table 4",
     columns=_PHYSICS,
-    rows=(_search("fl-agcns", "FL-AGCNS", seeds=1, generations=50), _fixed("GCN", seeds=1)),
+    rows=(_search("fl-agcns", "FL-AGCNS", seeds=1, generations=40), _fixed("GCN", seeds=1)),
     paper=_published(_PHYSICS, {"fl-agcns": ((77.1, 0.547),), "gcn": ((76.5, 0.581),)}),
     notes=(
         _CHOICE,
