@@ -252,6 +252,17 @@ def test_several_objectives_give_a_front(
     assert result.figures["hyperparameters"]["objectives"] == "loss,params,latency"
 
 
+def test_a_front_by_accuracy_tells_accuracies(small_clients: list[ClientGraph]) -> None:
+    method, _ = search(small_clients, 2, objectives="accuracy,params")
+    codes = method.search.best_codes()
+    front = method.search.front()
+    space = method.search.space
+    encoded = np.stack([space.encode(space.parse(code["genotype"])) for code in front])
+    found = method.search.measure(encoded)["correct"]
+    assert [code["accuracy"] for code in front] == pytest.approx(found, abs=1e-4)
+    assert {code["genotype"] for code in front} & set(codes)
+
+
 def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
     method, _ = search(small_clients, 8, generations=8, population=12, objectives="loss,params")
     table = method.search.state()["tables"]["params"]

@@ -6,17 +6,22 @@ the clients (Eq. 2), and then evolves P (Algorithm 1): the controller by the fed
 loss FLL (Eq. 1), every client by its own validation loss, and the next P holds codes of both. The
 best code by FLL is then trained from scratch under federation.
 
-A generation takes E_weight + 2 calls to every client. Where we differ from the paper: P_FL is P and
-as many children, of which the best by FLL survive (see :mod:`autofgl.search.feo`); random codes end
-less often than uniform genes would have it (``stop``); the chosen code may be the best of several
-``finalists`` by federated validation. Before that the evolution goes on for some ``trials`` with
-networks that are trained briefly on their own: shared weights tell good networks from bad ones, but
-not the best from the good, nor which of them are hard to train from scratch.
+A generation takes E_weight + 2 calls to every client. Where we differ from the paper by default:
+
+* P_FL is P and as many children, of which the best survive (see :mod:`autofgl.search.feo`); random
+  codes end less often than uniform genes would have it (``stop``).
+* The SuperNet is first trained on random codes (``warmup``), and a step is made of some codes of P
+  (``codes_per_step``) without an L2 penalty.
+* Codes are compared by FLL and by their number of parameters; ``objectives=loss`` is FLL alone.
+* After the generations the evolution goes on for some ``trials`` with networks that are trained
+  briefly on their own: shared weights tell good networks from bad ones, but not the best from the
+  good, nor which of them are hard to train from scratch. The chosen network is the best of several
+  ``finalists`` by federated validation.
 
 Who learns what: the server learns P and, of each code, the federated validation loss and accuracy,
 how many validation nodes each client has (for the quotas of Algorithm 1) and which codes it
-prefers; with a secure mode nothing else of a client. Clients learn P,
-the summed gradients and the final weights. Nobody sees features, labels or edges of another.
+prefers; with a secure mode nothing else of a client. Clients learn P, the summed gradients and the
+final weights. Nobody sees features, labels or edges of another.
 """
 
 import math
@@ -44,7 +49,7 @@ TRIES = 20
 
 
 class FLAGCNS(Method):
-    """The controller: generations of the search, then the training of the finalists."""
+    """The controller: generations of the search, trials, then the training of the finalists."""
 
     summary: ClassVar[str] = "federated architecture search with a SuperNet and evolution"
     Settings: ClassVar[type[SearchSettings]] = SearchSettings

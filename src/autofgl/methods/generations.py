@@ -109,12 +109,14 @@ class Generations:
         values = self._values.reshape(len(self.population), -1)
         rows = fronts(values)[0]
         rows = rows[np.argsort(values[rows, 0], kind="stable")]
+        told = values[rows]
         names = self._settings.objective_names
+        if names[0] == "accuracy":
+            told[:, 0] = (1 - told[:, 0]).round(4)  # see autofgl.methods.objectives.fitness
+        networks = genotypes(self.space, self.population[rows])
         return [
-            {"genotype": str(code), **dict(zip(names, row.tolist(), strict=True))}
-            for code, row in zip(
-                genotypes(self.space, self.population[rows]), values[rows], strict=True
-            )
+            {"genotype": str(network), **dict(zip(names, row.tolist(), strict=True))}
+            for network, row in zip(networks, told, strict=True)
         ]
 
     def measure(self, codes: Any) -> Mapping[str, Any]:

@@ -66,7 +66,7 @@ class SearchSettings(SpaceSettings):
         default="both", description="who evolves (the paper's ablation)"
     )
     objectives: str = Field(
-        default="accuracy,params",
+        default="loss,params",
         description="what codes are compared by: loss or accuracy on validation nodes, and, "
         "separated by commas, params and latency",
     )
