@@ -87,6 +87,7 @@ def test_the_widest_network_fits() -> None:
 
 def test_a_search_ends_with_the_drawing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["population=4", "layers=2", "generations=1", "rounds=1", "nodes=60", "hidden=4"]
+    words += ["trials=0", "finalists=1"]
     out = tmp_path / "run"
     with pytest.raises(SystemExit) as stopped:
         main(["run", "fl-agcns", "--dataset", "synthetic", "--out", str(out), "--set", *words])
