@@ -76,7 +76,7 @@ def test_an_architecture_step_is_one_on_the_union(small_clients: list[ClientGrap
     method: Any = make("fl-darts", small_clients, **SMALL, dropout=0.0)
     method.setup()
     replies = method.federation.call("architecture", {**method._message()}).ok
-    figures = method._sums.total("architecture-0", replies, "figures")
+    figures = method.sums.total("architecture-0", replies, "figures")
     loss, accuracy, gradient, _ = by_hand(small_clients, "val_mask", settings)
     assert figures["share"] == pytest.approx(1)
     assert float(gradient.abs().max()) > 1e-3
@@ -89,7 +89,7 @@ def test_a_weights_step_is_one_on_the_union(small_clients: list[ClientGraph]) ->
     method: Any = make("fl-darts", small_clients, **SMALL, dropout=0.0)
     method.setup()
     replies = method.federation.call("weights", {"step": 0, **method._message()}).ok
-    sealed = method._sums.seal("gradient-0-0", replies, "gradient")
+    sealed = method.sums.seal("gradient-0-0", replies, "gradient")
     reader = make_client("none", name="client-0", parties=list(method.federation.parties))
     found = reader.open(sealed)
     *_, named = by_hand(small_clients, "train_mask", settings)
@@ -105,7 +105,7 @@ def test_the_first_architecture_step_by_hand(small_clients: list[ClientGraph]) -
     method: Any = make("fl-darts", small_clients, **SMALL, arch_lr=0.25, arch_weight_decay=0.0)
     method.setup()
     replies = method.federation.call("architecture", {**method._message()}).ok
-    gradient = method._sums.total("architecture-0", replies, "figures")["logits"]
+    gradient = method.sums.total("architecture-0", replies, "figures")["logits"]
     method._generation = 1
     row = method._architecture_step({})
     alpha = method.state()["alpha"]

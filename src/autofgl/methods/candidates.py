@@ -23,16 +23,13 @@ from typing import Any, ClassVar
 from autofgl.errors import AutoFGLError
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation
-from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.architecture_search import ArchitectureSearch
 from autofgl.methods.candidate_client import CandidateClient
 from autofgl.methods.candidate_settings import CandidateSettings
-from autofgl.methods.final_training import FinalTraining
-from autofgl.methods.found_client import found_spec
-from autofgl.methods.method import Method, Outcome, Row
+from autofgl.methods.method import Outcome, Row
 from autofgl.methods.search_space import make_codes, make_space
-from autofgl.methods.sums import FederatedSums
 from autofgl.methods.trials import Trials
 from autofgl.search import Searcher
 
@@ -40,7 +37,7 @@ from autofgl.search import Searcher
 TOP = 10
 
 
-class CandidateSearch(Method):
+class CandidateSearch(ArchitectureSearch):
     """The server: trials, then the training of the finalists.
 
     A round is one of the network whose turn it is, so that a run can be stopped at any of them.
@@ -48,21 +45,18 @@ class CandidateSearch(Method):
     """
 
     Settings: ClassVar[type[CandidateSettings]] = CandidateSettings
-    sums_securely: ClassVar[bool] = True
     settings: CandidateSettings
 
     def __init__(
         self, federation: Federation, settings: CandidateSettings, seed: int, secure: str = "none"
     ) -> None:
         super().__init__(federation, settings, seed, secure)
-        self._sums = FederatedSums(federation, secure, settings.secure_threshold)
         self._space = make_space(settings)
         self.codes = make_codes(self._space)
         self._searcher = self.searcher()
-        self._final = FinalTraining(federation, settings, seed, secure, self._sums)
         length, kind = settings.candidate_rounds, settings.fitness
         self._trials = Trials(
-            federation, settings, length, kind, seed, secure, self._sums, self._call
+            federation, settings, length, kind, seed, secure, self.sums, self._call
         )
         self._search_rounds = 0
         self._code: Any = None
@@ -75,11 +69,6 @@ class CandidateSearch(Method):
     def notes(self) -> dict[str, float]:
         """What the history tells of the searcher when it is about to be asked."""
         return {}
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: CandidateSettings) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        found_spec(graph, settings, "identity | - | identity")
 
     @classmethod
     def party(
@@ -97,15 +86,6 @@ class CandidateSearch(Method):
         trials = self._search_rounds + untried * self.settings.candidate_rounds
         trials -= self._trials.rounds_made
         return trials + self.settings.rounds * min(self.settings.finalists, able + untried)
-
-    @property
-    def done(self) -> bool:
-        """All finalists are trained."""
-        return self._final.done
-
-    def connect(self) -> None:
-        """Agree on keys, for all candidates."""
-        self._sums.setup()
 
     def setup(self) -> None:
         """There is nothing to prepare: a candidate begins with its first round."""
@@ -189,7 +169,3 @@ class CandidateSearch(Method):
         if not best:
             raise AutoFGLError(f"all {len(self._trials.tried)} candidates diverged: lower 'lr'")
         return [tried.genotype for tried in best]
-
-    def _call(self, op: str, payload: Payload) -> Replies:
-        least, timeout = self.settings.min_clients, self.settings.timeout
-        return self.call_clients(op, payload, min_ok=least, timeout=timeout)

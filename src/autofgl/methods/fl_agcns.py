@@ -30,16 +30,13 @@ from typing import Any, ClassVar
 
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation
-from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.final_training import FinalTraining
+from autofgl.methods.architecture_search import ArchitectureSearch
 from autofgl.methods.fl_agcns_client import SearchClient, variation
-from autofgl.methods.found_client import found_spec
 from autofgl.methods.generations import Generations
-from autofgl.methods.method import Method, Outcome, Row
+from autofgl.methods.method import Outcome, Row
 from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.sums import FederatedSums
 from autofgl.methods.trials import Trials
 from autofgl.search import Evolution
 from autofgl.seeding import numpy_generator
@@ -48,21 +45,18 @@ from autofgl.seeding import numpy_generator
 TRIES = 20
 
 
-class FLAGCNS(Method):
+class FLAGCNS(ArchitectureSearch):
     """The controller: generations of the search, trials, then the training of the finalists."""
 
     summary: ClassVar[str] = "federated architecture search with a SuperNet and evolution"
     Settings: ClassVar[type[SearchSettings]] = SearchSettings
-    sums_securely: ClassVar[bool] = True
     settings: SearchSettings
 
     def __init__(
         self, federation: Federation, settings: SearchSettings, seed: int, secure: str = "none"
     ) -> None:
         super().__init__(federation, settings, seed, secure)
-        self.sums = FederatedSums(federation, secure, settings.secure_threshold)
         self.search = Generations(federation, settings, seed, self.sums, self._call)
-        self._final = FinalTraining(federation, settings, seed, secure, self.sums)
         length = settings.trial_rounds
         self._trials = Trials(
             federation, settings, length, "accuracy", seed, secure, self.sums, self._call
@@ -72,11 +66,6 @@ class FLAGCNS(Method):
         self._candidates: list[str] = []
         self._trial_rounds = 0
         self._generations = settings.generations
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: SearchSettings) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        found_spec(graph, settings, "identity | - | identity")
 
     @classmethod
     def party(
@@ -93,15 +82,6 @@ class FLAGCNS(Method):
         trials -= self._trials.rounds_made
         finalists = min(self.settings.finalists, len(self._candidates) or self.settings.finalists)
         return self._generations + trials + self.settings.rounds * finalists
-
-    @property
-    def done(self) -> bool:
-        """All finalists are trained."""
-        return self._final.done
-
-    def connect(self) -> None:
-        """Agree on keys."""
-        self.sums.setup()
 
     def setup(self) -> None:
         """Draw the first population."""
@@ -216,8 +196,3 @@ class FLAGCNS(Method):
         known = {one.genotype for one in self._trials.tried}
         rest = [code for code in self._candidates if code not in known]
         return [*tried, *rest][: self.settings.finalists] or self._candidates[:1]
-
-    def _call(self, op: str, payload: Payload, **how: Any) -> Replies:
-        """A client that misses a step has other weights than the rest and must go."""
-        least, timeout = self.settings.min_clients, self.settings.timeout
-        return self.call_clients(op, payload, min_ok=least, timeout=timeout, **how)

@@ -30,37 +30,33 @@ import torch
 
 from autofgl.federation.engines.inprocess import PartyFactory
 from autofgl.federation.federation import Federation
-from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.architecture_search import ArchitectureSearch
 from autofgl.methods.darts_settings import DartsSettings
 from autofgl.methods.fedavg_client import COUNT_UNIT
-from autofgl.methods.final_training import FinalTraining
 from autofgl.methods.fl_darts_client import DartsClient
-from autofgl.methods.found_client import found_spec
-from autofgl.methods.method import Method, Outcome, Row
+from autofgl.methods.method import Outcome, Row
 from autofgl.methods.optimiser_state import load_optimiser_state, optimiser_state
 from autofgl.methods.search_space import make_space
-from autofgl.methods.sums import FederatedSums, average
+from autofgl.methods.sums import average
 from autofgl.nn.supernet.relaxed import Logits, confidence, decided, entropy, initial_logits
 
 #: Of Adam on α, as in DARTS.
 BETAS = (0.5, 0.999)
 
 
-class FLDarts(Method):
+class FLDarts(ArchitectureSearch):
     """Holds α: generations of the search, then the training of the most likely network."""
 
     summary: ClassVar[str] = "federated architecture search by gradients (DARTS) in a SuperNet"
     Settings: ClassVar[type[DartsSettings]] = DartsSettings
-    sums_securely: ClassVar[bool] = True
     settings: DartsSettings
 
     def __init__(
         self, federation: Federation, settings: DartsSettings, seed: int, secure: str = "none"
     ) -> None:
         super().__init__(federation, settings, seed, secure)
-        self._sums = FederatedSums(federation, secure, settings.secure_threshold)
         self._space = make_space(settings)
         self._prior = initial_logits(self._space)
         self._alpha = torch.zeros(len(self._prior), dtype=torch.float64, requires_grad=True)
@@ -70,15 +66,9 @@ class FLDarts(Method):
             betas=BETAS,
             weight_decay=settings.arch_weight_decay,
         )
-        self._final = FinalTraining(federation, settings, seed, secure, self._sums)
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: DartsSettings) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        found_spec(graph, settings, "identity | - | identity")
 
     @classmethod
     def party(
@@ -92,19 +82,10 @@ class FLDarts(Method):
         """Generations, then the rounds of the final training."""
         return self._generations + self.settings.rounds
 
-    @property
-    def done(self) -> bool:
-        """The found network is trained."""
-        return self._final.done
-
-    def connect(self) -> None:
-        """Agree on keys."""
-        self._sums.setup()
-
     def setup(self) -> None:
         """Count the nodes."""
         replies = self._call("start", {"stage": "search-"}).ok
-        total = self._sums.total("search-start", replies, "counts")["counts"] * COUNT_UNIT
+        total = self.sums.total("search-start", replies, "counts")["counts"] * COUNT_UNIT
         self._totals = [round(float(count)) for count in total]
 
     def wrap_up(self) -> None:
@@ -167,13 +148,13 @@ class FLDarts(Method):
         for step in range(self.settings.weight_steps):
             replies = self._call("weights", {"step": step, **self._message(), **news})
             tag = f"gradient-{self._generation}-{step}"
-            news = {"gradient": self._sums.seal(tag, replies.ok, "gradient")}
+            news = {"gradient": self.sums.seal(tag, replies.ok, "gradient")}
         return news
 
     def _architecture_step(self, news: Payload) -> dict[str, Any]:
         """DARTS' Algorithm 1, line 1, with ξ = 0: descend the federated ∇_α L_val(W, α)."""
         replies = self._call("architecture", {**self._message(), **news})
-        figures = self._sums.total(f"architecture-{self._generation}", replies.ok, "figures")
+        figures = self.sums.total(f"architecture-{self._generation}", replies.ok, "figures")
         gradient = average({name: figures[name] for name in ("share", "logits")})
         if gradient:
             self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
@@ -203,11 +184,6 @@ class FLDarts(Method):
             "totals": self._totals,
             "logits": self._logits(),
         }
-
-    def _call(self, op: str, payload: Payload) -> Replies:
-        """A client that misses a step has other weights than the rest and must go."""
-        least, timeout = self.settings.min_clients, self.settings.timeout
-        return self.call_clients(op, payload, min_ok=least, timeout=timeout)
 
 
 def _ratio(total: float, share: float) -> float:
