@@ -12,9 +12,10 @@ import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.choice import Judged, smallest_of_the_best_first
 from autofgl.methods.fl_agcns_client import _fields, make_supernet
 from autofgl.methods.found_client import found_spec
-from autofgl.methods.objectives import cost_of
+from autofgl.methods.objectives import cost_of, parameter_table
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.search_space import genotypes, make_space
 from autofgl.nn.found import build_found
@@ -302,9 +303,35 @@ def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path:
     assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
     assert result.figures["stopped_by"] == "rounds"
     codes = list(dict.fromkeys(row["code"] for row in result.history if row["phase"] == "trial"))
-    assert codes[:2] == result.figures["population"][:2]
+    assert codes[0] == result.figures["population"][0]
     space = make_space(SearchSettings(**SMALL))
     assert len({space.parse(code).shape() for code in codes}) == 5
+
+
+def test_with_params_an_objective_the_smallest_of_the_best_is_taken(
+    small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    settings = {"objectives": "accuracy,params", "trials": 6, "trial_rounds": 4, "finalists": 3}
+    result = autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **{**SMALL, **settings})
+    figures = result.figures
+    nodes = sum(int(client.val_mask.sum()) for client in small_clients)
+    space = make_space(SearchSettings(**SMALL))
+    table = parameter_table(space, small_clients[0], SearchSettings(**SMALL))
+    sizes = cost_of(
+        table, space, [space.encode(space.parse(one["genotype"])) for one in figures["trials"]]
+    )
+    tried = [
+        Judged(one["val_accuracy"], one["val_loss"], round(size))
+        for one, size in zip(figures["trials"], sizes, strict=True)
+    ]
+    order = smallest_of_the_best_first(tried, nodes)
+    finalists = figures["finalists"]
+    expected = [figures["trials"][i]["genotype"] for i in order[:3]]
+    assert [one["genotype"] for one in finalists] == expected
+    assert [one["parameters"] for one in finalists] == [tried[i].parameters for i in order[:3]]
+    judged = [Judged(one["val_accuracy"], one["val_loss"], one["parameters"]) for one in finalists]
+    winner = finalists[smallest_of_the_best_first(judged, nodes)[0]]
+    assert figures["architecture"] == winner["genotype"]
 
 
 def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(

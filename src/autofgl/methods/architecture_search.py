@@ -6,9 +6,10 @@ from autofgl.federation.federation import Federation
 from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.choice import Judged, most_accurate_first
 from autofgl.methods.final_training import FinalTraining
 from autofgl.methods.found_client import found_spec
-from autofgl.methods.method import Method
+from autofgl.methods.method import Method, Outcome
 from autofgl.methods.search_settings import SpaceSettings
 from autofgl.methods.sums import FederatedSums
 
@@ -23,7 +24,7 @@ class ArchitectureSearch(Method):
     ) -> None:
         super().__init__(federation, settings, seed, secure)
         self.sums = FederatedSums(federation, secure, settings.secure_threshold)
-        self._final = FinalTraining(federation, settings, seed, secure, self.sums)
+        self._final = FinalTraining(federation, settings, seed, secure, self.sums, self.choose)
 
     @classmethod
     def check_network(cls, graph: ClientGraph, settings: SpaceSettings) -> None:
@@ -38,6 +39,11 @@ class ArchitectureSearch(Method):
     def connect(self) -> None:
         """Agree on keys, for search and training."""
         self.sums.setup()
+
+    def choose(self, outcomes: list[Outcome]) -> int:
+        """Which of the trained networks is the best, by federated validation."""
+        networks = [Judged(one.val_accuracy, one.extra["val_loss"]) for one in outcomes]
+        return most_accurate_first(networks)[0]
 
     def _call(self, op: str, payload: Payload, **how: Any) -> Replies:
         """A client that misses a step has other weights than the rest and must go."""

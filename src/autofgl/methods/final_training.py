@@ -1,7 +1,7 @@
 """Training of found networks from scratch, one after the other, and the choice among them."""
 
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import Any
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.federation import Federation
@@ -15,15 +15,13 @@ from autofgl.methods.sums import FederatedSums
 class FinalTraining:
     """Federated averaging of each of several networks.
 
-    The most accurate on the federation's validation nodes wins, and of equals the one with the
-    lower validation loss. (Losses alone would not do: output activations bound them differently.)
-
     Args:
         federation: Its parties are :class:`~autofgl.methods.found_client.FoundClient`.
         settings: How to train; all networks alike.
         seed: Root seed.
         secure: How sums are protected.
         sums: Those of the method that owns this, which makes the keys.
+        choose: Which of the outcomes is the best.
     """
 
     def __init__(
@@ -33,6 +31,7 @@ class FinalTraining:
         seed: int,
         secure: str,
         sums: FederatedSums,
+        choose: Callable[[list[Outcome]], int],
     ) -> None:
         self._federation = federation
         self._settings = settings
@@ -42,8 +41,8 @@ class FinalTraining:
         self._codes: list[str] = []
         self._at = 0
         self._training: FedAvg | None = None
-        self._best: Outcome | None = None
-        self._scores: list[dict[str, Any]] = []
+        self._choose = choose
+        self._outcomes: list[Outcome] = []
 
     @property
     def begun(self) -> bool:
@@ -70,10 +69,19 @@ class FinalTraining:
 
     def outcome(self) -> Outcome:
         """The winner's outcome, with the validation figures of all."""
-        if self._best is None:
+        if not self._outcomes:
             self._conclude(self._current())
-        assert self._best is not None
-        return replace(self._best, extra={**self._best.extra, "finalists": self._scores})
+        best = self._outcomes[self._choose(self._outcomes)]
+        scores = [
+            {
+                "genotype": code,
+                "val_accuracy": outcome.val_accuracy,
+                "val_loss": outcome.extra["val_loss"],
+                "parameters": outcome.parameters,
+            }
+            for code, outcome in zip(self._codes, self._outcomes, strict=False)
+        ]
+        return replace(best, extra={**best.extra, "finalists": scores})
 
     def before_checkpoint(self) -> None:
         """See :class:`~autofgl.methods.fedavg.FedAvg`."""
@@ -82,18 +90,16 @@ class FinalTraining:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        state: Payload = {"codes": self._codes, "at": self._at, "scores": self._scores}
+        outcomes = [asdict(outcome) for outcome in self._outcomes]
+        state: Payload = {"codes": self._codes, "at": self._at, "outcomes": outcomes}
         if self._training is not None:
             state["training"] = self._training.state()
-        if self._best is not None:
-            state["best"] = asdict(self._best)
         return state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; the clients know which network is theirs."""
-        self._codes, self._at, self._scores = state["codes"], state["at"], state["scores"]
-        if "best" in state:
-            self._best = Outcome(**state["best"])
+        self._codes, self._at = state["codes"], state["at"]
+        self._outcomes = [Outcome(**outcome) for outcome in state["outcomes"]]
         if "training" in state:
             self._training = self._stage()
             self._training.load_state(state["training"])
@@ -109,11 +115,7 @@ class FinalTraining:
         return FedAvg(self._federation, settings, self._seed, self._secure, stage, sums)
 
     def _conclude(self, training: FedAvg) -> None:
-        outcome = training.finish()
-        score = {"genotype": self._codes[self._at], "val_accuracy": outcome.val_accuracy}
-        self._scores.append({**score, "val_loss": outcome.extra["val_loss"]})
-        if self._best is None or _key(outcome) > _key(self._best):
-            self._best = outcome
+        self._outcomes.append(training.finish())
         self._at += 1
         self._training = None
         if not self.done:
@@ -123,7 +125,3 @@ class FinalTraining:
         if self._training is None:
             raise AutoFGLError("no network is being trained")
         return self._training
-
-
-def _key(outcome: Outcome) -> tuple[float, float]:
-    return outcome.val_accuracy, -outcome.extra["val_loss"]

@@ -15,8 +15,10 @@ A generation takes E_weight + 2 calls to every client. Where we differ from the 
 * Codes are compared by FLL and by their number of parameters; ``objectives=loss`` is FLL alone.
 * After the generations the evolution goes on for some ``trials`` with networks that are trained
   briefly on their own: shared weights tell good networks from bad ones, but not the best from the
-  good, nor which of them are hard to train from scratch. The chosen network is the best of several
-  ``finalists`` by federated validation.
+  good, nor which of them are hard to train from scratch (:mod:`autofgl.methods.refinement`).
+* The chosen network is the best of several ``finalists`` by federated validation; with ``params``
+  an objective, the smallest of those that validation cannot tell from the best
+  (:mod:`autofgl.methods.choice`).
 
 Who learns what: the server learns P and, of each code, the federated validation loss and accuracy,
 how many validation nodes each client has (for the quotas of Algorithm 1) and which codes it
@@ -24,7 +26,6 @@ prefers; with a secure mode nothing else of a client. Clients learn P, the summe
 final weights. Nobody sees features, labels or edges of another.
 """
 
-import math
 from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
@@ -33,16 +34,13 @@ from autofgl.federation.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.architecture_search import ArchitectureSearch
-from autofgl.methods.fl_agcns_client import SearchClient, variation
+from autofgl.methods.choice import Judged, smallest_of_the_best_first
+from autofgl.methods.fl_agcns_client import SearchClient
 from autofgl.methods.generations import Generations
 from autofgl.methods.method import Outcome, Row
+from autofgl.methods.refinement import Refinement
 from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.trials import Trials
-from autofgl.search import Evolution
-from autofgl.seeding import numpy_generator
-
-#: How often another code is asked for if its network was tried before.
-TRIES = 20
+from autofgl.methods.trials import Trials, Tried
 
 
 class FLAGCNS(ArchitectureSearch):
@@ -61,8 +59,7 @@ class FLAGCNS(ArchitectureSearch):
         self._trials = Trials(
             federation, settings, length, "accuracy", seed, secure, self.sums, self._call
         )
-        self._refinement: Evolution | None = None
-        self._code: Any = None
+        self._refinement: Refinement | None = None
         self._candidates: list[str] = []
         self._trial_rounds = 0
         self._generations = settings.generations
@@ -136,7 +133,7 @@ class FLAGCNS(ArchitectureSearch):
             "final": self._final.state(),
         }
         if self._refinement is not None:
-            state |= {"refinement": self._refinement.state(), "code": self._code}
+            state["refinement"] = self._refinement.state()
         return state
 
     def load_state(self, state: Payload) -> None:
@@ -146,8 +143,8 @@ class FLAGCNS(ArchitectureSearch):
         self.search.load_state(state["search"])
         self._candidates, self._trial_rounds = state["candidates"], state["trial_rounds"]
         if "refinement" in state:
-            self._refine().load_state(state["refinement"])
-            self._code = state["code"]
+            self._refinement = self._refine()
+            self._refinement.load_state(state["refinement"])
         self._trials.load_state(state["trials"])
         self._final.load_state(state["final"])
 
@@ -156,43 +153,46 @@ class FLAGCNS(ArchitectureSearch):
         enough = len(self._trials.tried) >= self.settings.trials
         return enough or self._wrapped_up or self._final.begun
 
+    def choose(self, outcomes: list[Outcome]) -> int:
+        """With ``params`` an objective, the smallest of those that validation cannot tell apart."""
+        if not self._thrifty:
+            return super().choose(outcomes)
+        networks = [
+            Judged(one.val_accuracy, one.extra["val_loss"], one.parameters) for one in outcomes
+        ]
+        return smallest_of_the_best_first(networks, self.search.val_nodes)[0]
+
+    @property
+    def _thrifty(self) -> bool:
+        return "params" in self.settings.objective_names
+
     def _trial_round(self) -> Row:
-        """One round of a candidate, of which the first third are the search's and the others
-        children of the best so far.
-        """
-        refinement = self._refinement or self._refine()
+        """One round of a candidate: first those of the search, then children of the best so far."""
+        self._refinement = self._refinement or self._refine()
         if not self._trials.running:
-            self._code = self._next(refinement)
-            self._trials.begin(str(self.search.space.decode(self._code)))
+            self._trials.begin(self._refinement.ask([one.genotype for one in self._trials.tried]))
         self._trial_rounds += 1
         row = self._trials.step()
         if not self._trials.running:
-            refinement.tell([self._code], [self._trials.tried[-1].score])
+            self._refinement.tell(self._trials.tried[-1].score)
         return row
 
-    def _refine(self) -> Evolution:
-        """Evolution of networks with weights of their own, from those that the search found."""
-        space = self.search.space
-        first = self._candidates[: math.ceil(self.settings.trials / 3)]
-        codes = [space.encode(space.parse(code)) for code in first]
-        rng = numpy_generator(self.seed, "trials")
-        ways = variation(self.settings)
-        self._refinement = Evolution(self.search.codes, len(codes), rng, ways, codes)
-        return self._refinement
-
-    def _next(self, refinement: Evolution) -> Any:
-        """A code whose network was not tried, if one turns up soon."""
-        space = self.search.space
-        tried = {space.parse(one.genotype).shape() for one in self._trials.tried}
-        for _ in range(TRIES):
-            code = refinement.ask(1)[0]
-            if space.decode(code).shape() not in tried:
-                break
-        return code
+    def _refine(self) -> Refinement:
+        return Refinement(self._candidates, self.settings, self.seed)
 
     def _finalists(self) -> list[str]:
         """The best by their trials, then by FLL."""
-        tried = [one.genotype for one in self._trials.best_first]
+        tried = [one.genotype for one in self._best_tried()]
         known = {one.genotype for one in self._trials.tried}
         rest = [code for code in self._candidates if code not in known]
         return [*tried, *rest][: self.settings.finalists] or self._candidates[:1]
+
+    def _best_tried(self) -> list[Tried]:
+        tried = self._trials.best_first
+        if not self._thrifty:
+            return tried
+        networks = [
+            Judged(one.val_accuracy, one.val_loss, self.search.parameters(one.genotype))
+            for one in tried
+        ]
+        return [tried[i] for i in smallest_of_the_best_first(networks, self.search.val_nodes)]

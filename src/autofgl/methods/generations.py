@@ -119,6 +119,16 @@ class Generations:
             for network, row in zip(networks, told, strict=True)
         ]
 
+    @property
+    def val_nodes(self) -> int:
+        """Validation nodes of the federation."""
+        return self._totals[1]
+
+    def parameters(self, genotype: str) -> int:
+        """Number of parameters of a network; known where ``params`` is an objective."""
+        code = self.space.encode(self.space.parse(genotype))
+        return round(float(cost_of(self._tables["params"], self.space, [code])[0]))
+
     def measure(self, codes: Any) -> Mapping[str, Any]:
         """Federated validation losses and accuracies of codes under the present shared weights."""
         replies = self._call("losses", {"codes": codes, "generation": 0, "totals": self._totals})
