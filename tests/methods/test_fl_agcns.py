@@ -348,6 +348,20 @@ def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     assert method._final.state()["codes"] == [method._trials.tried[0].genotype]  # type: ignore[attr-defined]
 
 
+def test_half_of_a_budget_is_left_to_the_trials(small_clients: list[ClientGraph]) -> None:
+    method: Any = make("fl-agcns", small_clients, **{**SMALL, "trials": 2, "trial_rounds": 2})
+    method.setup()
+    method.pace(0.1)
+    assert method.step()["phase"] == "search"
+    method.pace(0.5)
+    assert method.step()["phase"] == "trial"
+    assert method.search.count == 1
+    without: Any = make("fl-agcns", small_clients, **SMALL)
+    without.setup()
+    without.pace(0.9)
+    assert [without.step()["phase"] for _ in range(4)] == ["search"] * 3 + ["train"]
+
+
 def test_candidates_are_the_networks_of_the_last_population(
     small_clients: list[ClientGraph],
 ) -> None:

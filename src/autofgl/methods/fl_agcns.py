@@ -84,10 +84,15 @@ class FLAGCNS(ArchitectureSearch):
         """Draw the first population."""
         self.search.setup()
 
+    def pace(self, spent: float) -> None:
+        """End the generations while there is time for trials."""
+        if self.settings.trials and spent >= self.settings.search_share:
+            self._end_generations()
+
     def wrap_up(self) -> None:
         """The budget is spent: end search and trials, and train what was found."""
         self._wrapped_up = True
-        self._generations = min(self._generations, max(self.search.count, 1))
+        self._end_generations()
         self._trials.give_up()
 
     def step(self) -> Row:
@@ -147,6 +152,9 @@ class FLAGCNS(ArchitectureSearch):
             self._refinement.load_state(state["refinement"])
         self._trials.load_state(state["trials"])
         self._final.load_state(state["final"])
+
+    def _end_generations(self) -> None:
+        self._generations = min(self._generations, max(self.search.count, 1))
 
     @property
     def _trials_over(self) -> bool:

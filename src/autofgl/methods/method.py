@@ -36,6 +36,7 @@ class Outcome:
         inference_s: Seconds that a client needs to classify its nodes, mean over clients.
         architecture: The network in words.
         extra: More for ``result.json``.
+        files: More for the run folder, by name.
     """
 
     test_accuracy: float
@@ -47,6 +48,7 @@ class Outcome:
     inference_s: float
     architecture: str
     extra: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
 
 
 class Method(ABC):
@@ -112,9 +114,15 @@ class Method(ABC):
         """Whether there is nothing left to do."""
         return self._wrapped_up or self.round >= self.rounds
 
+    def pace(self, spent: float) -> None:  # noqa: B027
+        """Told before every round which share of the time budget is spent, where there is one."""
+
     def wrap_up(self) -> None:
         """The time budget is spent: come to an end, with all that a result needs."""
         self._wrapped_up = True
+
+    def hold(self, graph: ClientGraph) -> None:  # noqa: B027
+        """A graph that the server itself has; most methods have no use for one."""
 
     def connect(self) -> None:  # noqa: B027
         """Agree on keys or the like with the parties; also when a run is resumed."""

@@ -93,6 +93,12 @@ class SearchSettings(SpaceSettings):
         description="codes that are trained briefly on their own, to choose the finalists: the "
         "best of the search, then their offspring; 0: shared weights alone choose",
     )
+    search_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="share of a time budget after which trials begin, all generations made or not",
+    )
     trial_rounds: int = Field(default=50, ge=1, description="rounds of such a training")
     finalists: int = Field(
         default=3, ge=1, description="best codes that are trained; federated validation picks one"

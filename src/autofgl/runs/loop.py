@@ -65,6 +65,8 @@ def run_rounds(
         with StopRequest() as stop, RunProgress(title, method.rounds, console) as progress:
             out_of_time = False
             while True:
+                if budget_s is not None:
+                    method.pace(elapsed() / budget_s)
                 if not out_of_time and _spent(elapsed(), budget_s):
                     out_of_time = True
                     method.wrap_up()
