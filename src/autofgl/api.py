@@ -3,17 +3,19 @@
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from autofgl.atomic import write_text
+from autofgl.atomic import write_bytes, write_text
 from autofgl.config import Layers, RunConfig, check_config, sort_settings
 from autofgl.errors import UserError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs import datasets
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.cut import withhold
 from autofgl.graphs.files import load_graph, load_graphs
 from autofgl.graphs.partition import describe, partition
 from autofgl.graphs.validation import validate_clients
@@ -26,6 +28,7 @@ from autofgl.runs.export import save_models
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Finished, run_rounds
 from autofgl.runs.result import Result, versions, write_result
+from autofgl.seeding import numpy_generator
 
 
 def run(
@@ -85,10 +88,13 @@ def start(
     layers = sort_settings(config, method.Settings)
     validate_clients(clients)
     method.check(method.arrange(clients), layers.method, config.secure)
+    held = load_held(config, layers)
+    if held is not None:
+        validate_clients([*clients, replace(held, name="the server's graph")])
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, {**whole, "clients": len(clients)})
     write_text(folder.data, json.dumps(_data_record(clients), indent=2) + "\n")
-    return _execute(config, layers, clients, folder, console)
+    return _execute(config, layers, clients, held, folder, console)
 
 
 def resume(
@@ -118,7 +124,7 @@ def resume(
     graphs = clients if clients is not None else load_clients(config, layers)
     validate_clients(graphs)
     _check_same_data(folder, graphs)
-    return _execute(config, layers, graphs, folder, console)
+    return _execute(config, layers, graphs, load_held(config, layers), folder, console)
 
 
 def diagnose(
@@ -172,17 +178,56 @@ def load_clients(config: RunConfig, layers: Layers) -> list[ClientGraph]:
         UserError: A name is unknown, a file is malformed, or nothing is named.
     """
     if config.partitioned:
-        if config.dataset is not None:
-            graph = datasets.load(
-                config.dataset, seed=config.seed, data_root=config.data_root, settings=layers.data
-            )
-        else:
-            graph = load_graph(config.graphs[0], seed=config.seed)
+        graph = _load_whole(config, layers)
+        graph, _ = _withheld(graph, config, layers)
         count = config.clients or 3
         return partition(graph, count, config.partition, config.seed, layers.partition)
     if not config.graphs:
         raise UserError("this run was started on graphs in memory: resume it from Python")
     return load_graphs(config.graphs, seed=config.seed)
+
+
+def load_held(config: RunConfig, layers: Layers) -> ClientGraph | None:
+    """The graph that the server itself has: a file, or nodes kept from all clients.
+
+    Raises:
+        UserError: The file is malformed, or there is no graph to keep nodes from.
+    """
+    share, path = _server_data(layers)
+    if path:
+        return load_graph(path, seed=config.seed)
+    if not share:
+        return None
+    if not config.partitioned:
+        raise UserError(
+            "server_share needs one graph that is cut into clients; with graphs of their own, give "
+            "the server's as server_graph=FILE"
+        )
+    return _withheld(_load_whole(config, layers), config, layers)[1]
+
+
+def _load_whole(config: RunConfig, layers: Layers) -> ClientGraph:
+    if config.dataset is None:
+        return load_graph(config.graphs[0], seed=config.seed)
+    return datasets.load(
+        config.dataset, seed=config.seed, data_root=config.data_root, settings=layers.data
+    )
+
+
+def _server_data(layers: Layers) -> tuple[float, str]:
+    """What a method says of data at the server: share of the nodes, and file."""
+    said = layers.method.model_dump()
+    return said.get("server_share", 0.0), said.get("server_graph", "")
+
+
+def _withheld(
+    graph: ClientGraph, config: RunConfig, layers: Layers
+) -> tuple[ClientGraph, ClientGraph | None]:
+    """What is left for the clients, and what the server keeps."""
+    share, path = _server_data(layers)
+    if path or not share:
+        return graph, None
+    return withhold(graph, share, numpy_generator(config.seed, "server"))
 
 
 def _data_record(clients: Sequence[ClientGraph]) -> dict[str, Any]:
@@ -217,18 +262,23 @@ def _execute(
     config: RunConfig,
     layers: Layers,
     clients: Sequence[ClientGraph],
+    held: ClientGraph | None,
     folder: RunFolder,
     console: Console | None,
 ) -> Result:
     federation = _federation(config, layers, clients, folder)
     try:
         method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
+        if held is not None:
+            method.hold(held)
         finished = run_rounds(
             method, folder, budget_s=config.budget_s, console=console, title=config.method
         )
         outcome = finished.outcome
         normalised = layers.method.normalize_features
         save_models(folder.path, outcome.models, outcome.spec, {"normalize_features": normalised})
+        for name, data in outcome.files.items():
+            write_bytes(folder.path / name, data)
         figures = _figures(config, layers, clients, method, finished)
         write_result(folder, figures)
     finally:

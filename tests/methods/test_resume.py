@@ -27,6 +27,8 @@ SMALL: dict[str, dict[str, str | float]] = {
 
 CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
+LEARNT: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
+CASES += [("fedgraph", {**LEARNT, "episode_rounds": 2, "iterations": 2})]
 
 
 def finish(method: Method) -> Outcome:

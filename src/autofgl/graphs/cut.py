@@ -93,6 +93,27 @@ def cut_overlapping(
     return clients
 
 
+def withhold(
+    graph: ClientGraph, share: float, rng: np.random.Generator
+) -> tuple[ClientGraph, ClientGraph]:
+    """What is left for the clients, and a graph of drawn nodes that the server keeps for itself.
+
+    Test nodes stay where they are. Edges between the two are gone.
+
+    Args:
+        graph: A whole graph.
+        share: Share of its nodes that the server keeps; as many as there are, if that is more than
+            its labelled nodes outside the test set.
+        rng: Draws the nodes.
+    """
+    able = np.flatnonzero((graph.y >= 0) & ~graph.test_mask)
+    count = min(round(share * graph.num_nodes), len(able))
+    owner = np.zeros(graph.num_nodes, np.int64)
+    owner[rng.choice(able, count, replace=False)] = 1
+    rest, held = cut(graph, owner, [graph.name, "server"])
+    return replace(rest, boundary=Boundary.empty()), replace(held, boundary=Boundary.empty())
+
+
 def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
     """Put client graphs back together, as the method ``centralized`` wants them.
 

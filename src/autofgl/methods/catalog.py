@@ -3,6 +3,7 @@
 from autofgl.errors import unknown_name
 from autofgl.methods.centralized import Centralized
 from autofgl.methods.fedavg import FedAvg
+from autofgl.methods.fedgraph import FedGraph
 from autofgl.methods.fl_agcns import FLAGCNS
 from autofgl.methods.fl_darts import FLDarts
 from autofgl.methods.fl_random import FLRandom
@@ -18,6 +19,7 @@ METHODS: dict[str, type[Method]] = {
     "fl-random": FLRandom,
     "fl-rl": FLRL,
     "fl-darts": FLDarts,
+    "fedgraph": FedGraph,
 }
 
 

@@ -65,6 +65,21 @@ class InputFeatures:
         """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
         return self.matrix @ weight
 
+    def rows(self, index: Tensor) -> InputFeatures:
+        """The features of some nodes ``[m, F]``, in the order of ``index`` (int64 ``[m]``)."""
+        with constants():
+            if isinstance(self.matrix, Tensor):
+                return InputFeatures(self.matrix.index_select(0, index))
+            pattern, values = self.matrix.pattern, self.matrix.values
+            start = pattern.crow.long()
+            count = start.diff().index_select(0, index)
+            crow = torch.cat([count.new_zeros(1), count.cumsum(0)])
+            within = torch.arange(int(crow[-1])) - torch.repeat_interleave(crow[:-1], count)
+            entry = torch.repeat_interleave(start.index_select(0, index), count) + within
+            chosen = pattern.col.long().index_select(0, entry)
+            part = SparsePattern.from_csr(crow, chosen, (len(index), pattern.shape[1]))
+            return InputFeatures(SparseOperator(part, values.index_select(0, entry)))
+
     def dropped(self, p: float, generator: torch.Generator | None = None) -> InputFeatures:
         """The features after dropout with probability ``p`` on the stored entries."""
         if isinstance(self.matrix, Tensor):

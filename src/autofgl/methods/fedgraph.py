@@ -1,0 +1,375 @@
+"""FedGraph: graph convolution across clients, with learned sampling (Chen et al., 2021).
+
+Every client trains a GCN on its own nodes. From the second convolution on it also aggregates
+neighbours that other clients hold: their owners send h W, already multiplied by their own weights,
+for exactly the nodes that are asked for (Algorithm 1, Eq. 3; :mod:`autofgl.methods.fedgraph_pass`).
+The server averages the weights by mini-batch size (Eq. 8).
+
+A round is one mini-batch of every client or several (``iterations``). Each takes as many calls as
+clients have to wait for each other: one, and two more for every convolution that is shared.
+
+Where we differ from the paper: an owner computes the embeddings that a peer asks for, whether or
+not it would have sampled those nodes itself, which the paper leaves open; and W̄ is judged by
+federated validation, test nodes are only reported.
+
+=================  ================================================================================
+Who                learns what
+=================  ================================================================================
+Server             W̄, federated figures, how many bytes pass between clients; with ``secure=none``
+                   also every client's weights, mini-batch size and cost. Never an embedding.
+Owner of a node    when a peer uses this node as a neighbour; nothing of the peer's own nodes.
+Peer with an edge  ``hidden``: h^(l)(u) W^(l), l ≥ 2, of nodes u it has an edge to; ``all``: also
+                   x(u) W^(1); ``none``: nothing.
+Others             W̄ only.
+=================  ================================================================================
+
+Raw features, labels and edges never leave a client.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autofgl.errors import UserError
+from autofgl.federation.engines.inprocess import PartyFactory
+from autofgl.federation.federation import Federation
+from autofgl.federation.party import Replies
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fedavg_client import COUNT_UNIT
+from autofgl.methods.fedgraph_client import COST_UNIT, FedGraphClient
+from autofgl.methods.fedgraph_pass import exchanges
+from autofgl.methods.fedgraph_settings import FedGraphSettings
+from autofgl.methods.method import Method, Outcome, Row, Weights
+from autofgl.methods.metrics import BestRound, Metrics, scale_up
+from autofgl.methods.outcome import Report, outcome
+from autofgl.methods.sampling_policy import SamplingPolicy
+from autofgl.methods.server_test import ServerTest
+from autofgl.methods.sums import FederatedSums, average
+from autofgl.nn.models import ModelSpec
+from autofgl.secure.agreement import agree
+
+#: A mini-batch of so many nodes is all that a client has.
+ALL_NODES = 2**31 - 1
+
+
+class FedGraph(Method):
+    """The server (Algorithm 3)."""
+
+    summary: ClassVar[str] = "graph convolution across clients, with sampling"
+    Settings: ClassVar[type[FedGraphSettings]] = FedGraphSettings
+    sums_securely: ClassVar[bool] = True
+    settings: FedGraphSettings
+
+    def __init__(
+        self, federation: Federation, settings: FedGraphSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._sums = FederatedSums(federation, secure, settings.secure_threshold)
+        self._spec: dict[str, Any] = {}
+        self._totals = [0, 0, 0]
+        self._weights: Weights = {}
+        self._initial: Weights = {}
+        self._best = BestRound(settings.select)
+        self._best_weights: Weights = {}
+        self._profile = self._learning = 0
+        self._held: ClientGraph | None = None
+        self._policy: SamplingPolicy | None = None
+        if settings.sampler == "ddpg":
+            self._policy = SamplingPolicy(federation.parties, settings, seed)
+            if settings.policy:
+                self._policy.load_bytes(read_policy(settings.policy))
+            else:
+                self._profile = settings.profile_rounds
+                self._learning = self._profile + settings.episodes * settings.episode_rounds
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """See :meth:`Method.check`; a policy that cannot be read is found out here."""
+        super().check(clients, settings, secure)
+        if settings.sampler == "ddpg" and settings.policy:
+            names = [graph.name for graph in clients]
+            SamplingPolicy(names, settings, 0).load_bytes(read_policy(settings.policy))
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: FedGraphSettings) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        network(graph, settings)
+
+    @classmethod
+    def party(
+        cls, graph: ClientGraph, settings: FedGraphSettings, seed: int, secure: str = "none"
+    ) -> PartyFactory:
+        """The client side."""
+        spec = network(graph, settings)
+        return lambda context: FedGraphClient(context, graph, spec, settings, seed, secure)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of learning to sample, then those of the training."""
+        return self._learning + self.settings.rounds
+
+    @property
+    def done(self) -> bool:
+        """All rounds made, or patience lost."""
+        patience = self.settings.patience
+        return super().done or bool(patience and self._best.since_lower_loss >= patience)
+
+    def wrap_up(self) -> None:
+        """The budget is spent: learn no more and train; or, if training has begun, end."""
+        if self.round >= self._learning:
+            self._wrapped_up = True
+        self._profile = min(self._profile, max(self.round, 2))
+        self._learning = min(self._learning, max(self.round, self._profile))
+
+    def hold(self, graph: ClientGraph) -> None:
+        """A graph that was kept from all clients, to judge weights by."""
+        self._held = graph
+
+    def connect(self) -> None:
+        """Have the clients agree on keys, for sums and with each other, and meet their peers."""
+        self._sums.setup()
+        agree(self._relay_keys, tuple(self.federation.parties), fewest=1)
+        self._call("introduce", {})
+        self._call("meet", {})
+
+    def setup(self) -> None:
+        """Count the nodes and take the common initial weights."""
+        replies = self._call("start", {}).ok
+        counts = self._sums.total("start", replies, "counts")["counts"] * COUNT_UNIT
+        self._totals = [round(float(count)) for count in counts]
+        first = next(iter(replies.values()))
+        self._spec, self._initial = first["spec"], first["weights"]
+        self._weights = self._initial
+        if self._policy is not None and self.settings.policy:
+            self._policy.check_weights(self._initial)
+
+    def step(self) -> Row:
+        """One round: mini-batches at all clients, then Eq. 8, then the policy's turn."""
+        self.round += 1
+        fresh = self._begins_afresh()
+        if fresh:
+            self._weights = self._initial
+        policies = self._policies(fresh)
+        begin = time.perf_counter()
+        replies, total = self._train(policies, fresh)
+        seconds = time.perf_counter() - begin
+        cost, told = float(total.pop("cost")) * COST_UNIT, total.pop("told", None)
+        mean = average(total)
+        loss = float(mean.pop("loss")) if mean else 0.0
+        self._weights = mean or self._weights
+        row: Row = {"round": self.round, "phase": self._phase, "train_loss": loss, "cost": cost}
+        row |= {"train_s": seconds, "val_accuracy": None, "test_accuracy": None}
+        if self._phase == "train" and self._evaluates():
+            row |= self._judge(self.round)
+        if self._policy is not None:
+            delta = cost if self.settings.delta == "cost" else seconds
+            row |= self._learn(self._policy, told, len(replies.ok), delta)
+            row["policies"] = {name: _rounded(policy) for name, policy in policies.items()}
+        row["clients"] = len(replies.ok)
+        return {**row, "failed": sorted(replies.failed)} if replies.failed else row
+
+    def finish(self) -> Outcome:
+        """Report on the best weights."""
+        if self._best.round < 0:
+            self._judge(self.round)
+        replies = self._evaluate(self._best_weights, "final", describe=True)
+        metrics = self._metrics(replies, "final")
+        told = self._call("conclude", {}).ok
+        seconds = self._sums.total("conclude", told, "report")["seconds"]
+        report = Report(
+            metrics=metrics,
+            clients={name: reply["own"] for name, reply in replies.items()},
+            inference_s=float(seconds[0] / seconds[1]),
+            best_round=self._best.round,
+        )
+        found = outcome(report, self._spec, {"model": self._best_weights})
+        if self._policy is None:
+            return found
+        return replace(found, files={"policy.afp": self._policy.to_bytes()})
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {
+            "round": self.round,
+            "profile": self._profile,
+            "learning": self._learning,
+            "spec": self._spec,
+            "totals": self._totals,
+            "initial": self._initial,
+            "weights": self._weights,
+            "best": asdict(self._best),
+            "best_weights": self._best_weights,
+        }
+        return state if self._policy is None else {**state, "policy": self._policy.state()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.round, self._spec, self._totals = state["round"], state["spec"], state["totals"]
+        self._profile, self._learning = state["profile"], state["learning"]
+        self._initial, self._weights = state["initial"], state["weights"]
+        self._best_weights, self._best = state["best_weights"], BestRound(**state["best"])
+        if self._policy is not None:
+            self._policy.load_state(state["policy"])
+
+    @cached_property
+    def _server_test(self) -> ServerTest | None:
+        if self._held is None:
+            return None
+        spec = ModelSpec.from_json(self._spec)
+        return ServerTest(self._held, spec, self.settings.normalize_features)
+
+    @property
+    def _phase(self) -> str:
+        if self.round <= self._profile:
+            return "profile"
+        return "episode" if self.round <= self._learning else "train"
+
+    @property
+    def _name(self) -> str:
+        """Names this round for all that is drawn in it; a training draws the same with or without
+        learning before it.
+        """
+        at = self.round - self._learning if self._phase == "train" else self.round
+        return f"{self._phase}-{at}"
+
+    @property
+    def _episode_step(self) -> int:
+        """Rounds of the present episode before this one."""
+        return (self.round - self._profile - 1) % self.settings.episode_rounds
+
+    def _begins_afresh(self) -> bool:
+        """Whether this round starts from the initial weights."""
+        first = self.round in (1, self._learning + 1)
+        return first or (self._phase == "episode" and self._episode_step == 0)
+
+    def _policies(self, fresh: bool) -> dict[str, Payload]:
+        """Mini-batch size and probabilities of every client."""
+        settings, policy = self.settings, self._policy
+        if policy is None:
+            batch = ALL_NODES if settings.sampler == "full" else settings.batch
+            fixed: Payload = {"batch": batch, "keep": settings.keep_by_layer}
+            return dict.fromkeys(self.federation.parties, fixed)
+        if self._phase == "profile":
+            return policy.random(self.round)
+        if fresh:
+            policy.begin_episode(self._initial)
+        return policy.choose(explore=self._phase == "episode")
+
+    def _learn(self, policy: SamplingPolicy, told: Any, clients: int, delta: float) -> Row:
+        """The policy's turn after a round (Algorithm 4, lines 9 to 14)."""
+        if self._phase == "profile":
+            policy.profiled(self._weights, delta)
+            if self.round == self._profile:
+                policy.end_profile()
+            return {}
+        policy.observe(self._weights, told, clients)
+        if self._phase == "train":
+            return {}
+        accuracy = self._accuracy()
+        row = policy.learn(accuracy, delta)
+        episode = (self.round - self._profile - 1) // self.settings.episode_rounds + 1
+        if self._episode_step == self.settings.episode_rounds - 1:
+            policy.end_episode()
+        return {"episode": episode, "accuracy": accuracy, **row}
+
+    def _accuracy(self) -> float:
+        """λ of the present weights: on the server's own nodes, or else by federated validation."""
+        if self._server_test is not None:
+            return self._server_test.accuracy(self._weights)
+        tag = f"accuracy-{self.round}"
+        return self._metrics(self._evaluate(self._weights, tag), tag).val_accuracy
+
+    def _evaluates(self) -> bool:
+        return self.round % self.settings.evaluate_every == 0 or self.round == self.rounds
+
+    def _train(
+        self, policies: Mapping[str, Payload], fresh: bool
+    ) -> tuple[Replies, dict[str, Any]]:
+        """The round's mini-batches; what the last one's replies sum up to."""
+        report = f"update-{self.round}"
+        for turn in range(self.settings.iterations):
+            message: dict[str, Any] = {"purpose": "train", "tag": f"{self._name}-{turn}"}
+            if turn == 0:
+                message |= {"weights": self._weights, "fresh": fresh, **self._axes()}
+            if turn == self.settings.iterations - 1:
+                message["report"] = report
+            replies = self._pass(message, policies)
+        return replies, dict(self._sums.total(report, replies.ok, "update"))
+
+    def _axes(self) -> Payload:
+        """What the clients need in order to tell where their weights are, at the start."""
+        policy = self._policy
+        if policy is None or policy.axes is None or not self._begins_afresh():
+            return {}
+        return {"axes": policy.axes.to_payload()}
+
+    def _judge(self, at: int) -> Row:
+        """Figures of the present weights, which are kept if they are the best so far."""
+        tag = f"evaluation-{at}"
+        metrics = self._metrics(self._evaluate(self._weights, tag), tag)
+        if self._best.update(at, metrics):
+            self._best_weights = self._weights
+        row = asdict(metrics)
+        del row["val_nodes"], row["train_loss"]
+        return row
+
+    def _evaluate(
+        self, weights: Weights, tag: str, describe: bool = False
+    ) -> Mapping[str, Payload]:
+        message = {"purpose": "evaluate", "tag": tag, "report": tag, "totals": self._totals}
+        return self._pass({**message, "weights": weights, "describe": describe}).ok
+
+    def _metrics(self, replies: Mapping[str, Payload], tag: str) -> Metrics:
+        scaled = self._sums.total(tag, replies, "metrics")["metrics"]
+        return Metrics.of(scale_up(np.asarray(scaled), self._totals))
+
+    def _pass(self, message: Payload, each: Mapping[str, Payload] | None = None) -> Replies:
+        """One pass at all clients, exchange by exchange."""
+        replies = self._call("begin", message, each=each)
+        for _ in range(exchanges(self.settings.share, self.settings.layers)):
+            replies = self._call("advance", {})
+        return replies
+
+    def _relay_keys(self, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
+        each = {name: {"phase": phase, "message": message} for name, message in messages.items()}
+        return self.federation.call("agree", each=each, to=list(messages)).ok
+
+    def _call(self, op: str, payload: Payload, **how: Any) -> Replies:
+        """A client that misses a step of a pass is out of it, and must go."""
+        least, timeout = self.settings.min_clients, self.settings.timeout
+        return self.call_clients(op, payload, min_ok=least, timeout=timeout, **how)
+
+
+def network(graph: ClientGraph, settings: FedGraphSettings) -> ModelSpec:
+    """The GCN that the settings ask for, sized for a graph's features and classes."""
+    return ModelSpec(
+        family="gcn",
+        in_features=graph.num_features,
+        classes=graph.classes,
+        hidden=settings.hidden,
+        layers=settings.layers,
+        dropout=settings.dropout,
+    )
+
+
+def read_policy(path: str) -> bytes:
+    """The bytes of a policy file.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the policy {path}: {error.strerror}") from error
+
+
+def _rounded(policy: Payload) -> list[float]:
+    """A policy for the history: κ, then the probabilities."""
+    return [policy["batch"], *(round(probability, 3) for probability in policy["keep"])]

@@ -1,0 +1,274 @@
+"""The client side of FedGraph (Algorithm 1); :mod:`autofgl.methods.fedgraph` says what it does."""
+
+import statistics
+import time
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.party import Context
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph, Ints
+from autofgl.methods.fedavg_client import COUNT_UNIT
+from autofgl.methods.fedgraph_exchange import Exchange, positions
+from autofgl.methods.fedgraph_pass import Pass, Surroundings
+from autofgl.methods.fedgraph_settings import FedGraphSettings
+from autofgl.methods.method import Weights
+from autofgl.methods.metrics import SPLITS, scale_down
+from autofgl.methods.optimiser_state import load_optimiser_state, optimiser_state
+from autofgl.methods.sums import SummingParty, weighted
+from autofgl.methods.weight_state import Axes
+from autofgl.nn.features import InputFeatures, NodeInput
+from autofgl.nn.models import ModelSpec
+from autofgl.nn.models.gcn import GCN
+from autofgl.nn.neighbourhood import Neighbourhood
+from autofgl.nn.sampling import Everything, Fanout, Importance, Keep, Rule, draw_batch
+from autofgl.nn.structure import Structure
+from autofgl.seeding import numpy_generator, torch_generator
+
+#: Sampled edges times width are summed in units of so many, for the secure modes' range.
+COST_UNIT = 1e6
+
+
+class FedGraphClient(SummingParty):
+    """Samples, convolves across clients and trains.
+
+    A pass over the convolutions takes several calls, ``begin`` and then ``advance``; in between the
+    peers fetch what this client has published.
+    """
+
+    operations: ClassVar[frozenset[str]] = SummingParty.operations | {
+        "agree", "introduce", "meet", "start", "begin", "advance", "conclude",
+    }  # fmt: skip
+    peer_operations: ClassVar[frozenset[str]] = frozenset({"fetch"})
+
+    def __init__(
+        self,
+        context: Context,
+        graph: ClientGraph,
+        spec: ModelSpec,
+        settings: FedGraphSettings,
+        seed: int,
+        secure: str,
+    ) -> None:
+        super().__init__(context, secure, settings.secure_threshold)
+        self._name = graph.name
+        self._settings = settings
+        self._seed = seed
+        self._exchange = Exchange(context)
+        self._secure = secure
+        self._size = (graph.num_nodes, graph.num_edges // 2)
+        self._structure = Structure.from_client(graph)
+        self._features = InputFeatures.from_client(graph.x)
+        if settings.normalize_features:
+            self._features = self._features.row_normalised()
+        hood = Neighbourhood.from_client(graph)
+        self._around = Surroundings(
+            hood, hood.internal(), self._rows, self._exchange, {}, settings.share
+        )
+        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+        self._nodes = [np.flatnonzero(mask) for mask in masks]
+        self._labels = torch.from_numpy(graph.y)
+        self.model = GCN(spec)
+        self.model.reset_parameters(torch_generator(seed, "weights"))
+        self._optimiser = self._fresh_optimiser()
+        self._pass: Pass | None = None
+        self._steps: Iterator[None] = iter(())
+        self._ask: Payload = {}
+        self._cost = 0
+        self._axes: Axes | None = None
+
+    def agree(self, payload: Payload) -> Payload:
+        """Answer a phase of the key exchange with the peers."""
+        return self._exchange.agree(payload)
+
+    def introduce(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Tell the owners of external neighbours which of their nodes matter here."""
+        hood = self._around.hood
+        self._exchange.introduce(
+            {
+                name: hood.remote[hood.owner == index]
+                for index, name in enumerate(hood.owners)
+                if (hood.owner == index).any()
+            }
+            if self._settings.share != "none"
+            else {}
+        )
+        return {}
+
+    def meet(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Learn which own nodes matter elsewhere."""
+        self._exchange.meet(self._around.hood.own)
+        return {}
+
+    def fetch(self, payload: Payload) -> Payload:
+        """A peer fetches what was published for it."""
+        return self._exchange.answer(payload)
+
+    def start(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Number of own training, validation and test nodes, and the common initial weights."""
+        counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
+        told = {"counts": counts / COUNT_UNIT}
+        counted = self.sums.protect("start", told)
+        return {"counts": counted, "weights": self._weights(), "spec": self.model.spec.to_json()}
+
+    def begin(self, payload: Payload) -> Payload:
+        """Begin a pass: take in what is new, and go on to the first exchange.
+
+        Payload: ``tag`` of the pass; ``weights`` if they are new; ``fresh`` if training starts
+        afresh; ``axes`` along which to tell where the weights are, once they are known;
+        ``purpose``, ``train`` or ``evaluate``; for training ``batch`` and ``keep``, this client's
+        policy (Algorithm 1, line 2); for the last mini-batch of a round, and for an evaluation,
+        ``report``, the tag of the sum to contribute to; for an evaluation ``totals``, the
+        federation's node counts.
+        """
+        self._exchange.clear()
+        if "weights" in payload:
+            self._load_weights(payload["weights"])
+            self._cost = 0
+        if "axes" in payload:
+            self._axes = Axes.from_payload(payload["axes"])
+        if payload.get("fresh"):
+            self._optimiser = self._fresh_optimiser()
+        self._ask = payload
+        self._pass = self._training() if payload["purpose"] == "train" else self._evaluation()
+        self._steps = self._pass.steps()
+        return self.advance({})
+
+    def advance(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Go on to the next exchange, or to the end of the pass."""
+        training = self._ask["purpose"] == "train"
+        with torch.set_grad_enabled(training):
+            try:
+                next(self._steps)
+                return {}
+            except StopIteration:
+                pass
+            done, self._pass = self._pass, None
+            assert done is not None
+            if training:
+                return self._learn(done)
+            return self._report(done)
+
+    def conclude(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Seconds of a pass over all own nodes, without waiting for others."""
+        times = []
+        self.model.eval()
+        for _ in range(5):
+            begin = time.perf_counter()
+            with torch.no_grad():
+                self.model(self._features, self._structure)
+            times.append(time.perf_counter() - begin)
+        told = {"seconds": np.array([statistics.median(times), 1.0])}
+        return {"report": self.sums.protect("conclude", told)}
+
+    def state(self) -> Payload:
+        """Weights, moments, and what was last known of other clients."""
+        known = {str(k): rows.numpy() for k, rows in self._around.known.items()}
+        state: Payload = {
+            "weights": self._weights(),
+            "moments": optimiser_state(self._optimiser),
+            "known": known,
+        }
+        return state if self._axes is None else {**state, "axes": self._axes.to_payload()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._load_weights(state["weights"])
+        load_optimiser_state(self._optimiser, state["moments"])
+        self._around.known.update(
+            {int(k): torch.from_numpy(rows.copy()) for k, rows in state["known"].items()}
+        )
+        if "axes" in state:
+            self._axes = Axes.from_payload(state["axes"])
+
+    def _training(self) -> Pass:
+        """A pass over a mini-batch (Algorithm 2, line 1); the batch is empty without labels."""
+        tag = self._ask["tag"]
+        rng = numpy_generator(self._seed, "sampling", self._name, tag)
+        nodes = self._nodes[SPLITS.index("train")]
+        batch = np.sort(draw_batch(nodes, min(self._ask["batch"], len(nodes)), rng))
+        generator = torch_generator(self._seed, "dropout", self._name, tag)
+        self.model.train()
+        return Pass(self.model, self._around, self._rules(), batch, tag, rng, generator)
+
+    def _evaluation(self) -> Pass:
+        every = np.unique(np.concatenate(self._nodes))
+        rules = [Everything()] * self._settings.layers
+        self.model.eval()
+        tag = self._ask["tag"]
+        return Pass(self.model, self._around, rules, every, tag, numpy_generator(0))
+
+    def _rules(self) -> list[Rule]:
+        settings = self._settings
+        match settings.sampler:
+            case "full":
+                return [Everything()] * settings.layers
+            case "sage":
+                return [Fanout(count) for count in settings.fanout_by_layer]
+            case "fastgcn":
+                return [Importance(settings.layer_size)] * settings.layers
+        return [Keep(probability) for probability in self._ask["keep"]]
+
+    def _learn(self, done: Pass) -> Payload:
+        """Eqs. 5 and 6; after the last mini-batch of a round, contribute to Eq. 8."""
+        loss = 0.0
+        if len(done.batch):
+            self._optimiser.zero_grad()
+            mean = F.cross_entropy(done.output, self._labels[done.batch])
+            mean.backward()  # type: ignore[no-untyped-call]
+            self._optimiser.step()
+            loss = float(mean.detach())
+        if not np.isfinite(loss):
+            raise AutoFGLError(f"the loss of {self._name} is not finite any more: lower 'lr'")
+        self._cost += done.cost
+        if "report" not in self._ask:
+            return {}
+        news = {**self._weights(), "loss": np.array(loss, np.float32)}
+        told = weighted(news, len(done.batch) / COUNT_UNIT)
+        told["cost"] = np.array(self._cost / COST_UNIT)
+        if self._axes is not None:
+            told["told"] = self._axes.told(self._weights())
+        return {"update": self.sums.protect(self._ask["report"], told)}
+
+    def _report(self, done: Pass) -> Payload:
+        """Metrics of all labelled nodes."""
+        sums = np.zeros((len(SPLITS), 3))
+        for row, nodes in zip(sums, self._nodes, strict=True):
+            if len(nodes):
+                chosen, labels = done.output[positions(done.batch, nodes)], self._labels[nodes]
+                row[0] = float(F.cross_entropy(chosen, labels, reduction="sum"))
+                row[1] = int((chosen.argmax(1) == labels).sum())
+                row[2] = len(nodes)
+        metrics = sums.reshape(-1)
+        told = {"metrics": scale_down(metrics, self._ask["totals"])}
+        report: Payload = {"metrics": self.sums.protect(self._ask["report"], told)}
+        if not self._ask.get("describe"):
+            return report
+        own = {"nodes": self._size[0], "edges": self._size[1], "metrics": metrics}
+        return {**report, "own": own if self._secure == "none" else {}}
+
+    def _rows(self, nodes: Ints) -> NodeInput:
+        if len(nodes) == self._features.shape[0]:
+            return self._features
+        return self._features.rows(torch.from_numpy(nodes))
+
+    def _fresh_optimiser(self) -> torch.optim.Adam:
+        settings = self._settings
+        return torch.optim.Adam(
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        )
+
+    def _weights(self) -> Weights:
+        return {
+            name: value.detach().numpy().copy() for name, value in self.model.state_dict().items()
+        }
+
+    def _load_weights(self, weights: Weights) -> None:
+        with torch.no_grad():
+            for name, parameter in self.model.state_dict().items():
+                parameter.copy_(torch.from_numpy(weights[name].astype(np.float32)))

@@ -1,0 +1,117 @@
+"""Settings of FedGraph."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from autofgl.methods.settings import TrainSettings
+
+
+class FedGraphSettings(TrainSettings):
+    """The paper's training (section 5.1), its sampling, and the learning of the latter."""
+
+    hidden: int = Field(default=16, ge=1, description="width of the hidden layers")
+    layers: int = Field(default=2, ge=1, le=8, description="number K of graph convolutions")
+    rounds: int = Field(default=300, ge=0, description="rounds of the federation")
+    iterations: int = Field(
+        default=1, ge=1, description="mini-batches of a client in a round, each with an exchange"
+    )
+    evaluate_every: int = Field(
+        default=1, ge=1, description="rounds between two evaluations of the clients' nodes"
+    )
+    share: Literal["hidden", "all", "none"] = Field(
+        default="hidden",
+        description="whose embeddings count across clients: those of hidden layers (the paper's), "
+        "the first convolution's too, or none",
+    )
+    sampler: Literal["ddpg", "full", "sage", "fastgcn", "fixed"] = Field(
+        default="full",
+        description="who says what is sampled: a learned policy, nobody (full batch), "
+        "GraphSAGE, FastGCN, or 'keep'",
+    )
+    batch: int = Field(default=256, ge=1, description="labelled nodes in a client's mini-batch")
+    keep: str = Field(
+        default="0.5",
+        description="fixed: probability to keep a neighbour, one for all convolutions or one each",
+    )
+    fanouts: str = Field(
+        default="10,25",
+        description="sage: neighbours of a node in each convolution, first to last",
+    )
+    layer_size: int = Field(default=256, ge=1, description="fastgcn: nodes drawn per convolution")
+    policy: str = Field(
+        default="", description="ddpg: file with a policy that was learnt before; else it is learnt"
+    )
+    episodes: int = Field(default=30, ge=1, description="ddpg: trainings to learn from")
+    episode_rounds: int = Field(default=50, ge=1, description="ddpg: rounds of each of them")
+    profile_rounds: int = Field(
+        default=25, ge=2, description="ddpg: rounds with random policies before the first of them"
+    )
+    target_accuracy: float = Field(
+        default=0.9, ge=0, le=1, description="ddpg: accuracy Λ that the reward aims at (Eq. 9)"
+    )
+    omega: float = Field(default=128.0, gt=1, description="ddpg: base Ω of the reward (Eq. 9)")
+    delta: Literal["cost", "time"] = Field(
+        default="cost",
+        description="ddpg: δ of the reward: sampled edges times width, the same in every run, "
+        "or seconds",
+    )
+    noise: float = Field(default=0.3, ge=0.02, description="ddpg: exploration in the first episode")
+    noise_decay: float = Field(
+        default=0.93, gt=0, le=1, description="ddpg: factor of the exploration from one to the next"
+    )
+    learn_steps: int = Field(default=2, ge=1, description="ddpg: mini-batches learnt in a round")
+    server_share: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="share of the nodes that the server keeps from all clients to judge by; 0: "
+        "federated validation",
+    )
+    server_graph: str = Field(
+        default="", description="graph file of the server to judge by, where sites have their own"
+    )
+    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
+    secure_threshold: int = Field(
+        default=0,
+        ge=0,
+        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
+    )
+    timeout: float = Field(
+        default=0, ge=0, description="seconds that a client may take for a step; 0: no limit"
+    )
+
+    @field_validator("keep")
+    @classmethod
+    def _check_keep(cls, text: str) -> str:
+        if not all(0 < value <= 1 for value in _numbers(text)):
+            raise ValueError("probabilities lie in (0, 1]")
+        return text
+
+    @field_validator("fanouts")
+    @classmethod
+    def _check_fanouts(cls, text: str) -> str:
+        if not all(value >= 1 and value == int(value) for value in _numbers(text)):
+            raise ValueError("fanouts are whole numbers from 1 on")
+        return text
+
+    @property
+    def keep_by_layer(self) -> list[float]:
+        """Probability of each convolution; the last one given stands for those that follow."""
+        return _one_each(_numbers(self.keep), self.layers)
+
+    @property
+    def fanout_by_layer(self) -> list[int]:
+        """Neighbours in each convolution; the last number given stands for those that follow."""
+        return [int(value) for value in _one_each(_numbers(self.fanouts), self.layers)]
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(f"'{text}' is not a list of numbers such as 0.2,0.5") from None
+
+
+def _one_each(values: list[float], count: int) -> list[float]:
+    return [*values, *[values[-1]] * count][:count]

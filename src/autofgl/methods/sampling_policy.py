@@ -1,0 +1,215 @@
+"""How FedGraph's server learns what every client samples (section 4, Algorithm 4).
+
+A round of the federation is one step of the agent: it sees the weights
+(:mod:`autofgl.methods.weight_state`), says for every client i its P_i = (κ_i, p_i^(1..K)), and is
+paid by Eq. 9. Before the first episode some rounds with random policies serve to fit the axes of
+the state and to find α and β.
+
+Where we differ from the paper: the axes and the scale of the reward are fitted once and then
+frozen, so that a policy that was learnt can be kept in a file and used in another run.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autofgl.errors import PayloadError, UserError
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.methods.fedgraph_settings import FedGraphSettings
+from autofgl.methods.sampling_reward import Reward
+from autofgl.methods.weight_state import Axes, Vector, flattened, state_of
+from autofgl.search.codes import SearchError
+from autofgl.search.ddpg import DDPG, DDPGSettings
+from autofgl.seeding import numpy_generator
+
+#: A neighbour is kept with at least this probability.
+LEAST_KEPT = 0.02
+#: Axes of the state; it has twice as many dimensions, the paper's 20.
+AXES = 10
+
+
+class SamplingPolicy:
+    """The agent and all that stands between it and the federation.
+
+    Args:
+        clients: Names of the clients, in the order of the agent's action.
+        settings: The learning's and the sampling's.
+        seed: Root seed.
+    """
+
+    def __init__(self, clients: Sequence[str], settings: FedGraphSettings, seed: int) -> None:
+        self._clients = list(clients)
+        self._settings = settings
+        self._seed = seed
+        self._axes: Axes | None = None
+        self._reward: Reward | None = None
+        self._seen: list[npt.NDArray[np.float32]] = []
+        self._costs: list[float] = []
+        self._state: Vector | None = None
+        self._before: Vector | None = None
+        self._action: Vector = np.zeros(0)
+        self._return = 0.0
+        self._step = 0
+        size = len(self._clients) * (settings.layers + 1)
+        noise = DDPGSettings(noise=settings.noise, noise_decay=settings.noise_decay)
+        self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), noise)
+
+    @property
+    def axes(self) -> Axes | None:
+        """Along which clients tell where their weights are, once it is known."""
+        return self._axes
+
+    def random(self, at: int) -> dict[str, Payload]:
+        """Policies of a profiling round."""
+        rng = numpy_generator(self._seed, "profile", at)
+        return self._policies(rng.random(self._agent.action_size))
+
+    def profiled(self, weights: Mapping[str, Any], cost: float) -> None:
+        """What a profiling round led to."""
+        self._seen.append(flattened(weights))
+        self._costs.append(cost)
+
+    def end_profile(self) -> None:
+        """Fit the axes, and α and β."""
+        settings = self._settings
+        self._axes = Axes.fit(self._seen, AXES)
+        self._reward = Reward.profiled(settings.omega, settings.target_accuracy, self._costs)
+        self._seen, self._costs = [], []
+
+    def begin_episode(self, weights: Mapping[str, Any]) -> None:
+        """All clients have these weights."""
+        assert self._axes is not None
+        told = self._axes.told(weights)
+        self._state = state_of(self._axes, weights, told, 1)
+        self._return, self._step = 0.0, 0
+
+    def choose(self, explore: bool) -> dict[str, Payload]:
+        """The next round's policies."""
+        assert self._state is not None
+        self._action = self._agent.ask(self._state, explore)
+        return self._policies(self._action)
+
+    def observe(self, weights: Mapping[str, Any], told: Any, clients: int) -> None:
+        """See where a round led to.
+
+        Args:
+            weights: W̄.
+            told: The sum of what the clients told of their weights.
+            clients: How many told.
+        """
+        assert self._axes is not None
+        self._before, self._state = self._state, state_of(self._axes, weights, told, clients)
+
+    def learn(self, accuracy: float, cost: float) -> dict[str, float]:
+        """Learn from the round just observed, with its λ and δ.
+
+        Returns:
+            Reward, and the episode's discounted return up to here.
+        """
+        assert self._reward is not None
+        assert self._state is not None
+        assert self._before is not None
+        reward = self._reward.of(accuracy, cost)
+        self._agent.tell(self._before, self._action, reward, self._state)
+        self._agent.learn(self._settings.learn_steps)
+        self._return += self._agent.settings.discount**self._step * reward
+        self._step += 1
+        return {"reward": reward, "return": self._return}
+
+    def end_episode(self) -> None:
+        """Explore less in the next one."""
+        self._agent.end_episode()
+
+    def to_bytes(self) -> bytes:
+        """The policy as a file: enough to act, nothing of any client's weights but W̄'s axes."""
+        assert self._axes is not None
+        assert self._reward is not None
+        reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
+        shape = {"clients": len(self._clients), "layers": self._settings.layers}
+        axes = self._axes.to_payload()
+        return encode(
+            {"kind": KIND, **shape, "actor": self._agent.policy(), "axes": axes, "reward": reward}
+        )
+
+    def load_bytes(self, data: bytes) -> None:
+        """Take over a policy from a file.
+
+        Raises:
+            UserError: It is none, or one for another federation.
+        """
+        try:
+            saved = decode(data)
+        except PayloadError as error:
+            raise UserError(f"the policy file is damaged: {error}") from error
+        if saved.get("kind") != KIND:
+            raise UserError("the policy file holds no sampling policy")
+        if (saved["clients"], saved["layers"]) != (len(self._clients), self._settings.layers):
+            raise UserError(
+                f"the policy was learnt with {saved['clients']} clients and {saved['layers']} "
+                f"convolutions, this run has {len(self._clients)} and {self._settings.layers}"
+            )
+        try:
+            self._agent.load_policy(saved["actor"])
+        except SearchError as error:
+            raise UserError(f"the policy does not fit: {error}") from error
+        self._axes = Axes.from_payload(saved["axes"])
+        settings = self._settings
+        self._reward = Reward(settings.omega, settings.target_accuracy, **saved["reward"])
+
+    def check_weights(self, weights: Mapping[str, Any]) -> None:
+        """Refuse a policy that was learnt for another network.
+
+        Raises:
+            UserError: It was.
+        """
+        assert self._axes is not None
+        if len(self._axes.mean) != len(flattened(weights)):
+            raise UserError(
+                f"the policy was learnt for a network of {len(self._axes.mean)} weights, "
+                f"this one has {len(flattened(weights))}"
+            )
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {
+            "agent": self._agent.state(),
+            "seen": self._seen,
+            "costs": self._costs,
+            "action": self._action,
+            "return": self._return,
+            "step": self._step,
+        }
+        if self._state is not None:
+            state["state"] = self._state
+        if self._axes is not None and self._reward is not None:
+            state |= {"axes": self._axes.to_payload()}
+            state |= {"alpha": self._reward.alpha, "beta": self._reward.beta}
+        return state
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._agent.load_state(state["agent"])
+        self._seen, self._costs = list(state["seen"]), list(state["costs"])
+        self._action, self._state = state["action"], state.get("state")
+        self._return, self._step = state["return"], state["step"]
+        if "axes" in state:
+            settings, alpha, beta = self._settings, state["alpha"], state["beta"]
+            self._axes = Axes.from_payload(state["axes"])
+            self._reward = Reward(settings.omega, settings.target_accuracy, alpha, beta)
+
+    def _policies(self, action: Vector) -> dict[str, Payload]:
+        """κ and p of every client from numbers in [0, 1]."""
+        parts = action.reshape(len(self._clients), -1)
+        return {
+            name: {
+                "batch": max(1, round(float(part[0]) * self._settings.batch)),
+                "keep": (LEAST_KEPT + (1 - LEAST_KEPT) * part[1:]).tolist(),
+            }
+            for name, part in zip(self._clients, parts, strict=True)
+        }
+
+
+#: Says what a policy file is.
+KIND = "autofgl sampling policy 1"

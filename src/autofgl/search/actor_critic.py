@@ -1,0 +1,201 @@
+"""The four networks of FedGraph's Algorithm 4 and their updates, Eq. 10-14.
+
+========== =====================================================================
+μ(s)       actor: the action [action size] in a state [state size]
+q(s, a)    critic: discounted sum of the rewards that follow
+μ~, q~     target networks, slow copies of the two
+========== =====================================================================
+"""
+
+import copy
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from autofgl.search.codes import SearchError
+from autofgl.search.ddpg_settings import DDPGSettings
+from autofgl.search.replay import Transitions
+from autofgl.search.searcher import State
+
+#: Half-width of the weights of an output layer, as in DDPG (Lillicrap et al., ICLR 2016), so that
+#: first actions are close to 1/2 and first values close to 0.
+OUTPUT_WIDTH = 3e-3
+
+
+def perceptron(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
+    """Linear layers with ReLU between them, their weights uniform and from this generator alone."""
+    layers: list[nn.Module] = []
+    for depth, (inputs, outputs) in enumerate(itertools.pairwise(sizes), 2):
+        layer = nn.Linear(inputs, outputs, device="meta").to_empty(device="cpu")
+        width = inputs**-0.5 if depth < len(sizes) else OUTPUT_WIDTH
+        for parameter in layer.parameters():
+            nn.init.uniform_(parameter, -width, width, generator)
+        layers += [layer, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+class ActorCritic:
+    """Actor, critic, their targets and their optimisers.
+
+    Eq. 11 and 12 are plain gradient steps; like the original DDPG we take them with Adam.
+
+    Args:
+        layers: Sizes from the state over the hidden layers to the action; the critic has the same
+            hidden layers.
+        settings: Learning rates, discount and soft update.
+        generator: Source of the first weights.
+    """
+
+    def __init__(
+        self, layers: Sequence[int], settings: DDPGSettings, generator: torch.Generator
+    ) -> None:
+        state_size, *hidden, action_size = layers
+        self.settings = settings
+        self.actor = perceptron(layers, generator).append(nn.Sigmoid())
+        self.critic = perceptron([state_size + action_size, *hidden, 1], generator)
+        self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
+        self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
+        self._actor_adam = torch.optim.Adam(self.actor.parameters(), settings.actor_lr, fused=True)
+        self._critic_adam = torch.optim.Adam(
+            self.critic.parameters(),
+            settings.critic_lr,
+            weight_decay=settings.critic_weight_decay,
+            fused=True,
+        )
+
+    @torch.no_grad()
+    def act(self, state: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """μ(s), in [0, 1]."""
+        action: Tensor = self.actor(torch.from_numpy(state))
+        return action.double().numpy()
+
+    def critic_loss(self, batch: Transitions) -> Tensor:
+        """Eq. 10: how far the critic is from r + γ q~(s', μ~(s')), or from r where all is done.
+
+        The paper's rounds never end; without ``done`` anywhere this is its equation.
+        """
+        states, actions, rewards, next_states, done = map(torch.from_numpy, batch)
+        with torch.no_grad():
+            next_values = _q(self.target_critic, next_states, self.target_actor(next_states))
+            targets = rewards + self.settings.discount * (1 - done) * next_values
+        return torch.mean((targets - _q(self.critic, states, actions)) ** 2)
+
+    def value(self, batch: Transitions) -> Tensor:
+        """Mean of q(s, μ(s)): what the actor is to make large."""
+        states = torch.from_numpy(batch.states)
+        return torch.mean(_q(self.critic, states, self.actor(states)))
+
+    def update(self, batch: Transitions) -> tuple[float, float]:
+        """Lines 13 and 14 of Algorithm 4; gives the loss and the value, each before its step.
+
+        Eq. 12 as printed *subtracts* the gradient of q, which would lead the actor to the action
+        that the critic likes least. The actor here ascends, as in the original DDPG.
+        """
+        loss = self.critic_loss(batch)
+        _descend(loss, self._critic_adam)  # Eq. 11
+        value = self.value(batch)
+        _descend(-value, self._actor_adam)  # Eq. 12, with the sign put right
+        _follow(self.target_actor, self.actor, self.settings.soft_update)  # Eq. 13
+        _follow(self.target_critic, self.critic, self.settings.soft_update)  # Eq. 14
+        return loss.item(), value.item()
+
+    def state(self) -> State:
+        """Weights of all networks, moments of the optimisers."""
+        return {
+            "networks": {name: weights(network) for name, network in self._networks().items()},
+            "moments": {"actor": _moments(self._actor_adam), "critic": _moments(self._critic_adam)},
+        }
+
+    def load_state(self, state: State) -> None:
+        """Take up where :meth:`state` was taken.
+
+        Raises:
+            SearchError: It was taken of networks of other sizes.
+        """
+        for name, network in self._networks().items():
+            load_weights(network, state["networks"][name])
+        _load_moments(self._actor_adam, state["moments"]["actor"])
+        _load_moments(self._critic_adam, state["moments"]["critic"])
+
+    def load_actor(self, saved: State) -> None:
+        """Take over an actor's weights; its target follows, its optimiser starts afresh.
+
+        Raises:
+            SearchError: They are of another size.
+        """
+        load_weights(self.actor, saved)
+        load_weights(self.target_actor, saved)
+        _load_moments(self._actor_adam, {})
+
+    def _networks(self) -> dict[str, nn.Module]:
+        return {
+            "actor": self.actor,
+            "critic": self.critic,
+            "target_actor": self.target_actor,
+            "target_critic": self.target_critic,
+        }
+
+
+def _q(critic: nn.Module, states: Tensor, actions: Tensor) -> Tensor:
+    """q(s, a) [n]."""
+    values: Tensor = critic(torch.cat([states, actions], 1))
+    return values[:, 0]
+
+
+def _descend(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
+    """One step of the optimiser's network; the others get no gradient."""
+    optimiser.zero_grad()
+    loss.backward(inputs=optimiser.param_groups[0]["params"])  # type: ignore[no-untyped-call]
+    optimiser.step()
+
+
+@torch.no_grad()
+def _follow(target: nn.Module, network: nn.Module, share: float) -> None:
+    """θ~ ← φ θ + (1 - φ) θ~."""
+    for slow, fast in zip(target.parameters(), network.parameters(), strict=True):
+        slow.lerp_(fast, share)
+
+
+def weights(network: nn.Module) -> State:
+    """Copies of a network's weights, by their names."""
+    return {name: value.numpy().copy() for name, value in network.state_dict().items()}
+
+
+def load_weights(network: nn.Module, saved: State) -> None:
+    """Take over what :func:`weights` gave.
+
+    Raises:
+        SearchError: Names or shapes are others; then nothing has changed.
+    """
+    own = network.state_dict()
+    if {name: value.shape for name, value in own.items()} != {
+        name: np.shape(value) for name, value in saved.items()
+    }:
+        raise SearchError("the saved weights belong to a network of another shape")
+    for name, value in own.items():
+        value.copy_(torch.from_numpy(np.array(saved[name], np.float32)))
+
+
+def _moments(optimiser: torch.optim.Optimizer) -> State:
+    """Copies of Adam's counts and moments, by the number of their parameter."""
+    return {
+        str(index): {key: value.numpy().copy() for key, value in entry.items()}
+        for index, entry in optimiser.state_dict()["state"].items()
+    }
+
+
+def _load_moments(optimiser: torch.optim.Optimizer, saved: State) -> None:
+    """Take over what :func:`_moments` gave; the settings stay as they are."""
+    optimiser.load_state_dict(
+        {
+            **optimiser.state_dict(),
+            "state": {
+                int(index): {key: torch.from_numpy(np.array(value)) for key, value in entry.items()}
+                for index, entry in saved.items()
+            },
+        }
+    )

@@ -1,0 +1,209 @@
+"""FedGraph with a policy that is learnt."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from federations import make
+
+import autofgl
+from autofgl.errors import UserError
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.cut import withhold
+from autofgl.methods.fedgraph_settings import FedGraphSettings
+from autofgl.methods.sampling_policy import LEAST_KEPT, SamplingPolicy
+from autofgl.methods.server_test import ServerTest
+from autofgl.nn.models import ModelSpec
+from autofgl.nn.models.gcn import GCN
+from autofgl.seeding import torch_generator
+
+LEARNT: dict[str, Any] = {
+    "sampler": "ddpg", "hidden": 8, "batch": 16, "rounds": 3, "profile_rounds": 3, "episodes": 2,
+    "episode_rounds": 2,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def clients() -> list[ClientGraph]:
+    settings = autofgl.graphs.datasets.DataSettings(nodes=60, classes=3, features=12, degree=4)
+    graph = autofgl.load("synthetic", seed=1, settings=settings)
+    return autofgl.partition(graph, clients=3, method="random", seed=0)
+
+
+@pytest.fixture(scope="module")
+def learnt(clients: list[ClientGraph], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return autofgl.run("fedgraph", clients, out=tmp_path_factory.mktemp("learnt") / "run", **LEARNT)
+
+
+def test_a_run_profiles_learns_and_trains(learnt: Any) -> None:
+    rows = learnt.history
+    assert [row["phase"] for row in rows] == ["profile"] * 3 + ["episode"] * 4 + ["train"] * 3
+    assert [row["episode"] for row in rows[3:7]] == [1, 1, 2, 2]
+    assert all(row["test_accuracy"] is None for row in rows[:7])
+    assert all(row["test_accuracy"] is not None for row in rows[7:])
+    for row in rows:
+        assert set(row["policies"]) == {"client-0", "client-1", "client-2"}
+        for batch, *kept in row["policies"].values():
+            assert 1 <= batch <= 16
+            assert all(LEAST_KEPT <= probability <= 1 for probability in kept)
+    first, second = rows[3], rows[4]
+    np.testing.assert_allclose(second["return"], first["reward"] + 0.99 * second["reward"])
+
+
+def test_every_episode_starts_from_the_same_weights(clients: list[ClientGraph]) -> None:
+    method: Any = make("fedgraph", clients, **LEARNT)
+    method.setup()
+    seen = []
+    train = method._train
+
+    def watched(policies: Any, fresh: bool) -> Any:
+        seen.append((fresh, {key: value.copy() for key, value in method._weights.items()}))
+        return train(policies, fresh)
+
+    method._train = watched
+    while not method.done:
+        method.step()
+    assert [fresh for fresh, _ in seen] == [
+        True, False, False, True, False, True, False, True, False, False,
+    ]  # fmt: skip
+    for fresh, weights in seen:
+        same = all(np.array_equal(weights[key], seen[0][1][key]) for key in weights)
+        assert same == fresh
+    method.federation.close()
+
+
+def test_a_learnt_policy_is_kept_and_used_again(
+    learnt: Any, clients: list[ClientGraph], out: Path
+) -> None:
+    path = learnt.folder / "policy.afp"
+    settings = {**LEARNT, "policy": str(path)}
+    again = autofgl.run("fedgraph", clients, out=out, **settings)
+    assert [row["phase"] for row in again.history] == ["train"] * 3
+    before = [row["policies"] for row in learnt.history[-3:]]
+    assert [row["policies"] for row in again.history] == before
+    assert again.figures["test_accuracy"] == learnt.figures["test_accuracy"]
+
+
+def test_a_policy_for_another_federation_is_refused(
+    learnt: Any, clients: list[ClientGraph], out: Path, tmp_path: Path
+) -> None:
+    path = learnt.folder / "policy.afp"
+    settings = {**LEARNT, "policy": str(path)}
+    two = autofgl.partition(autofgl.graphs.cut.pool(clients), clients=2, method="random", seed=0)
+    with pytest.raises(UserError, match="learnt with 3 clients"):
+        autofgl.run("fedgraph", two, out=out, **settings)
+    with pytest.raises(UserError, match="2 convolutions, this run has 3 and 3"):
+        autofgl.run("fedgraph", clients, out=out, **{**settings, "layers": 3})
+    with pytest.raises(UserError, match="cannot read the policy"):
+        autofgl.run("fedgraph", clients, out=out, **{**settings, "policy": "nowhere.afp"})
+    cut = tmp_path / "cut.afp"
+    cut.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(UserError, match="damaged"):
+        autofgl.run("fedgraph", clients, out=out, **{**settings, "policy": str(cut)})
+    assert not out.exists()
+    with pytest.raises(UserError, match="network of"):
+        autofgl.run("fedgraph", clients, out=out, **{**settings, "hidden": 9})
+
+
+def test_without_time_it_learns_no_more_but_trains(clients: list[ClientGraph]) -> None:
+    method: Any = make("fedgraph", clients, **LEARNT)
+    method.setup()
+    method.step()
+    method.wrap_up()
+    phases = []
+    while not method.done:
+        phases.append(method.step()["phase"])
+    assert phases == ["profile", "train", "train", "train"]
+    method.wrap_up()
+    assert method.done
+    assert method.finish().files["policy.afp"]
+    method.federation.close()
+
+
+def test_it_learns_what_is_cheap() -> None:
+    """A federation of numbers: accuracy is always the same, so small batches pay."""
+    settings = FedGraphSettings(
+        sampler="ddpg", batch=100, layers=1, target_accuracy=0.5, learn_steps=1
+    )
+    policy = SamplingPolicy(["a", "b"], settings, seed=0)
+    rng = np.random.default_rng(0)
+
+    def round_of(policies: dict[str, Any]) -> float:
+        return sum(one["batch"] / 100 + one["keep"][0] for one in policies.values())
+
+    for at in range(20):
+        policy.profiled({"w": rng.normal(size=30)}, round_of(policy.random(at)))
+    policy.end_profile()
+    weights = {"w": np.zeros(30)}
+    costs = []
+    for _ in range(8):
+        policy.begin_episode(weights)
+        for _ in range(25):
+            costs.append(round_of(policy.choose(explore=True)))
+            policy.observe(weights, policy.axes.told(weights), 1)  # type: ignore[union-attr]
+            policy.learn(0.5, costs[-1])
+        policy.end_episode()
+    policy.begin_episode(weights)
+    assert round_of(policy.choose(explore=False)) < 0.5 * np.mean(costs[:40])
+
+
+def test_the_server_judges_by_nodes_that_no_client_has(out: Path) -> None:
+    from autofgl.api import load_clients, load_held, start
+    from autofgl.config import check_config, sort_settings
+    from autofgl.methods.fedgraph import FedGraph
+
+    size = {"nodes": 90, "classes": 3, "features": 12}
+    config = check_config(
+        {
+            "method": "fedgraph", "dataset": "synthetic", "clients": 3, "partition": "random",
+            "settings": {**size, **LEARNT, "server_share": 0.2},
+        }
+    )  # fmt: skip
+    layers = sort_settings(config, FedGraph.Settings)
+    clients, held = load_clients(config, layers), load_held(config, layers)
+    assert held is not None
+    assert held.num_nodes == 18
+    ids = np.concatenate([client.node_id for client in clients])
+    assert not np.isin(held.node_id, ids).any()
+    assert len(ids) == 72
+    result = start(config, clients, out, None)
+    episode = [row for row in result.history if row["phase"] == "episode"]
+    nodes = [row["accuracy"] * 18 for row in episode]
+    np.testing.assert_allclose(nodes, np.round(nodes))
+    meter = json.loads((out / "result.json").read_text())["traffic"]
+    assert meter["begin"]["messages_down"] == 3 * (10 + 3 + 1)  # training, evaluation, final
+
+
+def test_kept_nodes_need_a_graph_to_be_kept_from(clients: list[ClientGraph], out: Path) -> None:
+    with pytest.raises(UserError, match="server_graph=FILE"):
+        autofgl.run("fedgraph", clients, out=out, **{**LEARNT, "server_share": 0.2})
+
+
+def test_withholding_cuts_the_edges_and_leaves_test_nodes(small_graph: ClientGraph) -> None:
+    rest, held = withhold(small_graph, 0.25, np.random.default_rng(0))
+    assert (rest.num_nodes, held.num_nodes) == (90, 30)
+    assert not held.test_mask.any()
+    assert rest.test_mask.sum() == small_graph.test_mask.sum()
+    assert len(rest.boundary) == len(held.boundary) == 0
+    kept = {tuple(edge) for edge in held.node_id[held.edge_index].T.tolist()}
+    own = set(held.node_id.tolist())
+    assert kept == {(s, t) for s, t in small_graph.edge_index.T.tolist() if s in own and t in own}
+
+
+def test_the_servers_accuracy_is_that_of_the_network_on_its_graph(
+    small_graph: ClientGraph,
+) -> None:
+    spec = ModelSpec(family="gcn", in_features=36, classes=3, hidden=8)
+    model = GCN(spec)
+    model.reset_parameters(torch_generator(0, "weights"))
+    data = small_graph.to_pyg()
+    chosen = model.eval()(data.x, data.edge_index).argmax(1).numpy()
+    expected = float((chosen == small_graph.y).mean())
+    weights = {key: value.detach().numpy() for key, value in model.state_dict().items()}
+    test = ServerTest(small_graph, spec, normalise=False)
+    np.testing.assert_allclose(test.accuracy(weights), expected)

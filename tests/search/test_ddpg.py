@@ -1,0 +1,385 @@
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from autofgl.federation.payload import decode, encode
+from autofgl.search import SearchError
+from autofgl.search.ddpg import DDPG, DDPGSettings
+
+SMALL = DDPGSettings(hidden=(8, 6), batch=4, buffer=16, actor_lr=1e-2, critic_lr=1e-2)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def make(seed: int = 0, settings: DDPGSettings = SMALL) -> DDPG:
+    return DDPG(3, 2, np.random.default_rng(seed), settings)
+
+
+def drive(agent: DDPG, rounds: int, seed: int = 0) -> Any:
+    """All actions that the agent takes in some rounds of a made-up world; five are an episode."""
+    rng = np.random.default_rng([6, seed])
+    state, actions = rng.normal(size=3), []
+    for t in range(rounds):
+        actions.append(agent.ask(state))
+        then = rng.normal(size=3)
+        agent.tell(state, actions[-1], float(actions[-1] @ state[:2]), then, t % 5 == 4)
+        agent.learn(2)
+        if t % 5 == 4:
+            agent.end_episode()
+        state = then
+    return np.array(actions).reshape(-1, 2)
+
+
+# What it does
+
+
+def test_the_paper_s_numbers_are_the_defaults() -> None:
+    assert asdict(DDPGSettings()) == {
+        "hidden": (512, 256),
+        "discount": 0.99,
+        "soft_update": 0.005,
+        "batch": 32,
+        "actor_lr": 1e-4,
+        "critic_lr": 1e-3,
+        "critic_weight_decay": 1e-2,
+        "buffer": 10_000,
+        "noise": 0.3,
+        "noise_decay": 0.99,
+        "noise_floor": 0.02,
+    }
+
+
+def test_actions_stay_in_the_cube() -> None:
+    agent = make(settings=DDPGSettings(hidden=(8,), noise=2.0))
+    actions = np.array([agent.ask([1e6, -1e6, 0.0]) for _ in range(200)])
+    assert actions.shape == (200, 2)
+    assert actions.dtype == np.float64
+    assert actions.min() == 0
+    assert actions.max() == 1
+
+
+def test_without_exploration_the_policy_is_deterministic() -> None:
+    agent = make()
+    drive(agent, 12)
+    data = encode(agent.state())
+    actions = [agent.ask([0.1, 0.2, 0.3], explore=False) for _ in range(3)]
+    assert np.array_equal(actions[0], actions[1])
+    assert encode(agent.state()) == data
+    assert not np.array_equal(agent.ask([0.1, 0.2, 0.3]), actions[0])
+
+
+def test_exploration_has_the_size_of_the_noise() -> None:
+    agent = make(settings=DDPGSettings(hidden=(8,), noise=0.1))
+    middle = agent.ask([0.0, 0.0, 0.0], explore=False)
+    assert middle == pytest.approx([0.5, 0.5], abs=0.01)
+    noise = np.array([agent.ask([0.0, 0.0, 0.0]) for _ in range(2000)]) - middle
+    assert noise.std(axis=0) == pytest.approx([0.1, 0.1], rel=0.06)
+    assert noise.mean(axis=0) == pytest.approx([0, 0], abs=0.01)
+
+
+def test_noise_decays_to_its_floor() -> None:
+    agent = make(settings=DDPGSettings(hidden=(8,), noise=0.4, noise_decay=0.5, noise_floor=0.15))
+    seen = []
+    for _ in range(4):
+        seen.append(agent.noise)
+        agent.end_episode()
+    assert seen == [0.4, 0.2, 0.15, 0.15]
+
+
+def test_it_learns_as_soon_as_it_has_a_batch() -> None:
+    agent = make()
+    for t in range(4):
+        assert agent.learn() is None
+        agent.tell([t, 0, 1], [0.5, 0.5], t, [t + 1, 0, 1])
+    losses = agent.learn()
+    assert losses is not None
+    assert set(losses) == {"critic_loss", "value"}
+    assert all(type(loss) is float for loss in losses.values())
+
+
+def forward(network: dict[str, Any], inputs: Any) -> Any:
+    for layer in ("0", "2"):
+        inputs = np.maximum(inputs @ network[f"{layer}.weight"].T + network[f"{layer}.bias"], 0)
+    return inputs @ network["4.weight"].T + network["4.bias"]
+
+
+def test_one_step_of_learning_recomputed() -> None:
+    """Eq. 10, 13 and 14 through the whole agent: buffer of one batch, states normalised."""
+    agent = make()
+    rng = np.random.default_rng(0)
+    states, then, actions = rng.normal(2, 3, (4, 3)), rng.normal(2, 3, (4, 3)), rng.random((4, 2))
+    rewards, done = rng.normal(size=4), np.array([0, 0, 1, 0])
+    for row in zip(states, actions, rewards, then, done, strict=True):
+        agent.tell(*row)
+    before = agent.state()["networks"]
+    losses = agent.learn()
+    after = agent.state()["networks"]
+
+    s, s_next = ((x - states.mean(axis=0)) / states.std(axis=0) for x in (states, then))
+    mu = 1 / (1 + np.exp(-forward(before["target_actor"], s_next)))
+    q_next = forward(before["target_critic"], np.hstack([s_next, mu]))[:, 0]
+    targets = rewards + 0.99 * (1 - done) * q_next
+    errors = targets - forward(before["critic"], np.hstack([s, actions]))[:, 0]
+    assert losses is not None
+    assert losses["critic_loss"] == pytest.approx(np.mean(errors**2), rel=1e-5)
+    mu = 1 / (1 + np.exp(-forward(before["actor"], s)))
+    value = forward(after["critic"], np.hstack([s, mu])).mean()
+    assert losses["value"] == pytest.approx(value, rel=1e-4)
+    for name in ("actor", "critic"):
+        for key, weight in after[name].items():
+            assert not np.array_equal(weight, before[name][key])
+            followed = 0.005 * weight + 0.995 * before[f"target_{name}"][key]
+            assert after[f"target_{name}"][key] == pytest.approx(followed, abs=1e-7)
+
+
+# Chance and state
+
+
+def test_the_seed_decides() -> None:
+    actions = drive(make(1), 12)
+    assert np.array_equal(actions, drive(make(1), 12))
+    assert not np.array_equal(actions, drive(make(2), 12))
+
+
+def test_global_generators_are_left_alone() -> None:
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    drive(make(), 12)
+    assert np.array_equal(before[0], np.random.get_state()[1])  # noqa: NPY002
+    assert torch.equal(before[1], torch.get_rng_state())
+
+
+@pytest.mark.parametrize("rounds", [0, 3, 12, 30])
+def test_a_loaded_state_goes_on_exactly(rounds: int) -> None:
+    first = make(3)
+    drive(first, rounds)
+    data = encode(first.state())
+    ahead = drive(first, 12, seed=1)
+    second = make(4)
+    drive(second, 7)
+    second.load_state(decode(data))
+    assert encode(second.state()) == data
+    assert np.array_equal(drive(second, 12, seed=1), ahead)
+    assert encode(second.state()) == encode(first.state())
+
+
+def test_a_state_does_not_change_afterwards() -> None:
+    agent = make()
+    drive(agent, 12)
+    state, policy = agent.state(), agent.policy()
+    data = encode(state), encode(policy)
+    drive(agent, 12)
+    assert (encode(state), encode(policy)) == data
+
+
+def test_a_policy_acts_as_its_agent() -> None:
+    agent, other = make(0), make(1)
+    drive(agent, 30)
+    drive(other, 12, seed=2)
+    policy = encode(agent.policy())
+    other.load_policy(decode(policy))
+    assert encode(other.policy()) == policy
+    for state in np.random.default_rng(0).normal(size=(20, 3)):
+        assert np.array_equal(agent.ask(state, explore=False), other.ask(state, explore=False))
+    assert len(policy) < len(encode(agent.state())) / 4
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        DDPG(4, 2, np.random.default_rng(0), SMALL),
+        DDPG(3, 1, np.random.default_rng(0), SMALL),
+        DDPG(3, 2, np.random.default_rng(0), DDPGSettings(hidden=(8, 7))),
+    ],
+    ids=["state", "action", "hidden"],
+)
+def test_what_another_agent_left_is_refused_and_nothing_changes(other: DDPG) -> None:
+    agent = make()
+    drive(agent, 12)
+    data = encode(agent.state())
+    with pytest.raises(SearchError, match="layers"):
+        agent.load_state(other.state())
+    with pytest.raises(SearchError, match="layers"):
+        agent.load_policy(other.policy())
+    philox = DDPG(3, 2, np.random.Generator(np.random.Philox(0)), SMALL)
+    with pytest.raises(SearchError, match="PCG64"):
+        agent.load_state(philox.state())
+    assert encode(agent.state()) == data
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden", ()),
+        ("hidden", (8, 0)),
+        ("hidden", (8.5,)),
+        ("discount", 1.1),
+        ("discount", float("nan")),
+        ("soft_update", 0.0),
+        ("batch", 0),
+        ("actor_lr", 0.0),
+        ("critic_lr", float("inf")),
+        ("critic_weight_decay", -1.0),
+        ("buffer", 31),
+        ("noise", 0.01),
+        ("noise_decay", 0.0),
+        ("noise_floor", -0.1),
+    ],
+)
+def test_settings_are_checked(name: str, value: Any) -> None:
+    with pytest.raises(SearchError, match=f"'{name}' is"):
+        DDPGSettings(**{name: value})
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(SearchError, match="at least 1"):
+        DDPG(0, 1, np.random.default_rng(0))
+    with pytest.raises(SearchError, match="at least 1 step"):
+        make().learn(0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"state": [1.0, 2.0]}, "state has shape"),
+        ({"state": [1.0, 2.0, np.nan]}, "state is not finite"),
+        ({"state": [1.0, 2.0, 1e39]}, "state is not finite"),
+        ({"state": [1.0, 2.0, "x"]}, "no vector of numbers"),
+        ({"action": [[0.5, 0.5]]}, "action has shape"),
+        ({"action": [0.5, 1.01]}, "lies in"),
+        ({"action": [-0.01, 1.0]}, "lies in"),
+        ({"reward": np.nan}, "reward is not finite"),
+        ({"reward": None}, "reward"),
+        ({"next_state": [1.0, 2.0, np.inf]}, "next state is not finite"),
+    ],
+)
+def test_what_does_not_fit_is_refused(wrong: dict[str, Any], message: str) -> None:
+    agent = make()
+    data = encode(agent.state())
+    told = {"state": [0, 0, 0], "action": [0.5, 0.5], "reward": 1.0, "next_state": [0, 0, 0]}
+    with pytest.raises(SearchError, match=message):
+        agent.tell(**{**told, **wrong})
+    if "state" in wrong:
+        with pytest.raises(SearchError, match=message):
+            agent.ask(wrong["state"])
+    assert encode(agent.state()) == data
+
+
+# Does it learn?
+
+
+def train(agent: DDPG, play: Callable[[], Any], warm_up: int, episodes: int, steps: int) -> None:
+    """Play some episodes for experience only, then learn after each."""
+    for episode in range(warm_up + episodes):
+        play()
+        if episode >= warm_up:
+            agent.learn(steps)
+            agent.end_episode()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_finds_the_best_action_of_every_state(seed: int) -> None:
+    """Reward 1 - |a - a*(s)|^2 in six dimensions, a* well inside the cube; the best return is 1.
+
+    The components of a state have the scales 30, 1 and 0.03 and lie off the origin, as principal
+    components of weights may.
+    """
+    rng = np.random.default_rng([9, seed])
+    mixing = rng.normal(0, 0.7, (6, 3))
+    settings = DDPGSettings(
+        (64, 64), batch=256, actor_lr=2e-3, critic_lr=1e-2, critic_weight_decay=0, noise_decay=0.995
+    )
+    agent = DDPG(3, 6, np.random.default_rng(seed), settings)
+
+    def draw() -> tuple[Any, Any]:
+        hidden = rng.normal(size=3)
+        return hidden * [30, 1, 0.03] + [50, -2, 0.1], 0.5 + 0.35 * np.tanh(mixing @ hidden)
+
+    def play() -> None:
+        for _ in range(4):
+            state, best = draw()
+            action = agent.ask(state)
+            agent.tell(state, action, 1 - np.sum((action - best) ** 2), state, done=True)
+
+    trials = [draw() for _ in range(100)]
+
+    def mean_return(policy: Callable[[Any], Any]) -> float:
+        return float(np.mean([1 - np.sum((policy(state) - best) ** 2) for state, best in trials]))
+
+    at_first = mean_return(lambda state: agent.ask(state, explore=False))
+    by_chance = mean_return(lambda _: rng.random(6))
+    train(agent, play, warm_up=200, episodes=150, steps=1)
+    learned = mean_return(lambda state: agent.ask(state, explore=False))
+    print(f"return {learned:.3f}, at first {at_first:.3f}, by chance {by_chance:.3f}")
+    assert by_chance < 0.3
+    assert at_first < 0.7
+    assert learned > 0.9
+
+
+GROWTH, ROUNDS = 2.0, 4
+BEST = np.sqrt(15)
+
+
+def spend(
+    share_of: Callable[[float, int], float], tell: Callable[..., None] = lambda *_: None
+) -> float:
+    """Return of an episode: to spend w earns √w, and the wealth that is left doubles."""
+    wealth, total = 1.0, 0.0
+    for t in range(ROUNDS):
+        share = share_of(wealth, t)
+        reward, left = np.sqrt(share * wealth), GROWTH * (1 - share) * wealth
+        tell([wealth, t], [share], reward, [left, t + 1], t == ROUNDS - 1)
+        wealth, total = left, total + reward
+    return float(total)
+
+
+def saver(seed: int, discount: float, episodes: int) -> float:
+    """Return of a learned policy."""
+    settings = DDPGSettings(
+        (32, 32), discount, 0.1, 64, 3e-3, 1e-2, critic_weight_decay=0, noise=0.4, noise_decay=0.99
+    )
+    agent = DDPG(2, 1, np.random.default_rng(seed), settings)
+
+    def share(wealth: float, t: int, explore: bool = False) -> float:
+        return float(agent.ask([wealth, t], explore)[0])
+
+    train(agent, lambda: spend(partial(share, explore=True), agent.tell), 60, episodes, ROUNDS)
+    return spend(share)
+
+
+def test_the_best_savings_are_known() -> None:
+    """With n rounds left the best return is √(w (1 + g + ... + g^(n-1))).
+
+    The best share is one over that sum. An untrained agent spends half, a greedy one all at once.
+    """
+    rng = np.random.default_rng(0)
+    by_chance = [spend(lambda *_: rng.random()) for _ in range(500)]
+    assert spend(lambda _, t: 1 / np.sum(GROWTH ** np.arange(ROUNDS - t))) == pytest.approx(BEST)
+    assert max(by_chance) < BEST
+    assert np.mean(by_chance) < 0.65 * BEST
+    assert spend(lambda *_: 0.5) < 0.74 * BEST
+    assert spend(lambda *_: 1) == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_looks_ahead(seed: int) -> None:
+    learned = saver(seed, discount=1.0, episodes=60)
+    print(f"return {learned:.2f} of {BEST:.2f}")
+    assert learned > 0.86 * BEST
+
+
+def test_a_greedy_agent_does_not() -> None:
+    assert saver(0, discount=0.0, episodes=20) == pytest.approx(1.0, abs=0.15)
