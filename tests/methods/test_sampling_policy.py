@@ -110,18 +110,32 @@ def test_a_policy_for_another_federation_is_refused(
         autofgl.run("fedgraph", clients, out=out, **{**settings, "hidden": 9})
 
 
-def test_without_time_it_learns_no_more_but_trains(clients: list[ClientGraph]) -> None:
-    method: Any = make("fedgraph", clients, **LEARNT)
+@pytest.mark.parametrize(("made", "left"), [
+    (1, ["profile", "train"]), (3, ["profile", "train"]), (4, ["train"]), (6, ["train"]),
+])  # fmt: skip
+def test_without_time_it_learns_no_more_but_trains(
+    made: int, left: list[str], clients: list[ClientGraph]
+) -> None:
+    settings = {**LEARNT, "profile_rounds": 4, "rounds": 1}
+    method: Any = make("fedgraph", clients, **settings)
     method.setup()
-    method.step()
+    for _ in range(made):
+        method.step()
     method.wrap_up()
     phases = []
     while not method.done:
         phases.append(method.step()["phase"])
-    assert phases == ["profile", "train", "train", "train"]
+    assert phases == left
+    assert method.finish().files["policy.afp"]
+    method.federation.close()
+
+
+def test_a_spent_budget_ends_a_training(clients: list[ClientGraph]) -> None:
+    method: Any = make("fedgraph", clients, **{**LEARNT, "sampler": "full"})
+    method.setup()
+    method.step()
     method.wrap_up()
     assert method.done
-    assert method.finish().files["policy.afp"]
     method.federation.close()
 
 

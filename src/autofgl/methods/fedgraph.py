@@ -44,6 +44,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedavg_client import COUNT_UNIT
 from autofgl.methods.fedgraph_client import COST_UNIT, FedGraphClient
 from autofgl.methods.fedgraph_pass import exchanges
+from autofgl.methods.fedgraph_schedule import Phase, Schedule
 from autofgl.methods.fedgraph_settings import FedGraphSettings
 from autofgl.methods.method import Method, Outcome, Row, Weights
 from autofgl.methods.metrics import BestRound, Metrics, scale_up
@@ -77,16 +78,13 @@ class FedGraph(Method):
         self._initial: Weights = {}
         self._best = BestRound(settings.select)
         self._best_weights: Weights = {}
-        self._profile = self._learning = 0
+        self._schedule = Schedule.of(settings)
         self._held: ClientGraph | None = None
         self._policy: SamplingPolicy | None = None
         if settings.sampler == "ddpg":
             self._policy = SamplingPolicy(federation.parties, settings, seed)
             if settings.policy:
                 self._policy.load_bytes(read_policy(settings.policy))
-            else:
-                self._profile = settings.profile_rounds
-                self._learning = self._profile + settings.episodes * settings.episode_rounds
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
@@ -112,7 +110,7 @@ class FedGraph(Method):
     @property
     def rounds(self) -> int:
         """Rounds of learning to sample, then those of the training."""
-        return self._learning + self.settings.rounds
+        return self._schedule.rounds
 
     @property
     def done(self) -> bool:
@@ -122,10 +120,8 @@ class FedGraph(Method):
 
     def wrap_up(self) -> None:
         """The budget is spent: learn no more and train; or, if training has begun, end."""
-        if self.round >= self._learning:
-            self._wrapped_up = True
-        self._profile = min(self._profile, max(self.round, 2))
-        self._learning = min(self._learning, max(self.round, self._profile))
+        self._wrapped_up = self.round >= self._schedule.learning
+        self._schedule.hurry(self.round)
 
     def hold(self, graph: ClientGraph) -> None:
         """A graph that was kept from all clients, to judge weights by."""
@@ -152,7 +148,7 @@ class FedGraph(Method):
     def step(self) -> Row:
         """One round: mini-batches at all clients, then Eq. 8, then the policy's turn."""
         self.round += 1
-        fresh = self._begins_afresh()
+        fresh = self._schedule.begins_afresh(self.round)
         if fresh:
             self._weights = self._initial
         policies = self._policies(fresh)
@@ -197,8 +193,7 @@ class FedGraph(Method):
         """Everything between two rounds."""
         state: Payload = {
             "round": self.round,
-            "profile": self._profile,
-            "learning": self._learning,
+            "schedule": self._schedule.state(),
             "spec": self._spec,
             "totals": self._totals,
             "initial": self._initial,
@@ -211,7 +206,7 @@ class FedGraph(Method):
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.round, self._spec, self._totals = state["round"], state["spec"], state["totals"]
-        self._profile, self._learning = state["profile"], state["learning"]
+        self._schedule = Schedule(**state["schedule"])
         self._initial, self._weights = state["initial"], state["weights"]
         self._best_weights, self._best = state["best_weights"], BestRound(**state["best"])
         if self._policy is not None:
@@ -225,28 +220,8 @@ class FedGraph(Method):
         return ServerTest(self._held, spec, self.settings.normalize_features)
 
     @property
-    def _phase(self) -> str:
-        if self.round <= self._profile:
-            return "profile"
-        return "episode" if self.round <= self._learning else "train"
-
-    @property
-    def _name(self) -> str:
-        """Names this round for all that is drawn in it; a training draws the same with or without
-        learning before it.
-        """
-        at = self.round - self._learning if self._phase == "train" else self.round
-        return f"{self._phase}-{at}"
-
-    @property
-    def _episode_step(self) -> int:
-        """Rounds of the present episode before this one."""
-        return (self.round - self._profile - 1) % self.settings.episode_rounds
-
-    def _begins_afresh(self) -> bool:
-        """Whether this round starts from the initial weights."""
-        first = self.round in (1, self._learning + 1)
-        return first or (self._phase == "episode" and self._episode_step == 0)
+    def _phase(self) -> Phase:
+        return self._schedule.phase(self.round)
 
     def _policies(self, fresh: bool) -> dict[str, Payload]:
         """Mini-batch size and probabilities of every client."""
@@ -265,7 +240,7 @@ class FedGraph(Method):
         """The policy's turn after a round (Algorithm 4, lines 9 to 14)."""
         if self._phase == "profile":
             policy.profiled(self._weights, delta)
-            if self.round == self._profile:
+            if self.round == self._schedule.profile:
                 policy.end_profile()
             return {}
         policy.observe(self._weights, told, clients)
@@ -273,8 +248,8 @@ class FedGraph(Method):
             return {}
         accuracy = self._accuracy()
         row = policy.learn(accuracy, delta)
-        episode = (self.round - self._profile - 1) // self.settings.episode_rounds + 1
-        if self._episode_step == self.settings.episode_rounds - 1:
+        episode, within = self._schedule.episode(self.round)
+        if within == self._schedule.episode_rounds:
             policy.end_episode()
         return {"episode": episode, "accuracy": accuracy, **row}
 
@@ -294,20 +269,18 @@ class FedGraph(Method):
         """The round's mini-batches; what the last one's replies sum up to."""
         report = f"update-{self.round}"
         for turn in range(self.settings.iterations):
-            message: dict[str, Any] = {"purpose": "train", "tag": f"{self._name}-{turn}"}
+            message: dict[str, Any] = {
+                "purpose": "train",
+                "tag": f"{self._schedule.name(self.round)}-{turn}",
+            }
             if turn == 0:
-                message |= {"weights": self._weights, "fresh": fresh, **self._axes()}
+                message |= {"weights": self._weights, "fresh": fresh}
+            if turn == 0 and fresh and self._policy is not None and self._policy.axes is not None:
+                message["axes"] = self._policy.axes.to_payload()
             if turn == self.settings.iterations - 1:
                 message["report"] = report
             replies = self._pass(message, policies)
         return replies, dict(self._sums.total(report, replies.ok, "update"))
-
-    def _axes(self) -> Payload:
-        """What the clients need in order to tell where their weights are, at the start."""
-        policy = self._policy
-        if policy is None or policy.axes is None or not self._begins_afresh():
-            return {}
-        return {"axes": policy.axes.to_payload()}
 
     def _judge(self, at: int) -> Row:
         """Figures of the present weights, which are kept if they are the best so far."""
