@@ -13,7 +13,7 @@ import numpy as np
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.party import Context, PeerFailed
-from autofgl.federation.payload import Payload, decode, encode
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Ints
 from autofgl.secure.keyring import KeyRing
 
@@ -45,27 +45,30 @@ class Exchange:
         """Forget what was published for an earlier pass."""
         self._boxes.clear()
 
-    def publish(self, topic: str, messages: Mapping[str, Payload]) -> None:
-        """Lay out a message for each peer named, until :meth:`clear`."""
+    def publish(self, topic: str, messages: Mapping[str, Any]) -> None:
+        """Lay out an array for each peer named, until :meth:`clear`."""
         self._boxes[topic] = {
-            peer: self._keys.seal(peer, "fedgraph", topic, encode(message))
-            for peer, message in messages.items()
+            peer: self._keys.seal(peer, "fedgraph", topic, _little(array).tobytes())
+            for peer, array in messages.items()
             if peer in self._keys.peers
         }
 
-    def fetch(self, topic: str, peer: str) -> Payload | None:
-        """What a peer laid out for this client; nothing if it has nothing, or is gone."""
+    def fetch(self, topic: str, peer: str, dtype: Any) -> Any:
+        """The numbers that a peer laid out for this client, in one row; nothing if it has nothing
+        for it, or is gone.
+        """
         if peer not in self._keys.peers:
             return None
         try:
-            reply = self._line.call(peer, "fetch", {"topic": topic, "by": self._name})
+            box = self._line.call(peer, "fetch", {"topic": topic, "by": self._name})["box"]
         except PeerFailed as failure:
             if failure.kind in ("lost", "timeout"):
                 return None
             raise
-        if not reply["box"]:
+        if not box:
             return None
-        return decode(self._keys.unseal(peer, "fedgraph", topic, reply["box"]))
+        text = self._keys.unseal(peer, "fedgraph", topic, box)
+        return np.frombuffer(text, np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)
 
     def answer(self, payload: Payload) -> Payload:
         """A peer fetches; a box is of no use to anyone else."""
@@ -73,7 +76,7 @@ class Exchange:
 
     def introduce(self, wishes: Mapping[str, Ints]) -> None:
         """Tell every owner which of its nodes this client will ever ask for."""
-        self.publish("meet", {peer: {"nodes": nodes} for peer, nodes in wishes.items()})
+        self.publish("meet", wishes)
 
     def meet(self, own: int) -> None:
         """Learn which of the ``own`` nodes others will ask for.
@@ -83,9 +86,9 @@ class Exchange:
         """
         self._allowed = {}
         for peer in self._keys.peers:
-            wish = self.fetch("meet", peer)
+            wish = self.fetch("meet", peer, np.int64)
             if wish is not None:
-                nodes = np.unique(np.asarray(wish["nodes"], np.int64))
+                nodes = np.unique(wish)
                 if len(nodes) and (nodes[0] < 0 or nodes[-1] >= own):
                     raise AutoFGLError(
                         f"{peer} has edges to nodes that {self._name} does not have: "
@@ -101,10 +104,10 @@ class Exchange:
         """
         found: dict[str, Ints] = {}
         for peer, allowed in self._allowed.items():
-            need = self.fetch(topic, peer)
-            if need is not None:
-                nodes = np.asarray(need["nodes"], np.int64)
-                if not np.isin(nodes, allowed).all():
+            nodes = self.fetch(topic, peer, np.int64)
+            if nodes is not None and len(nodes):
+                place = np.minimum(positions(allowed, nodes), len(allowed) - 1)
+                if not np.array_equal(allowed[place], nodes):
                     raise AutoFGLError(f"{peer} asks {self._name} for nodes it has no edge to")
                 found[peer] = nodes
         return found
@@ -113,3 +116,8 @@ class Exchange:
 def positions(within: Ints, nodes: Ints) -> Any:
     """Where each of ``nodes`` stands in the sorted list ``within``, which holds them all."""
     return np.searchsorted(within, nodes)
+
+
+def _little(array: Any) -> Any:
+    """The array in the byte order in which numbers travel."""
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)

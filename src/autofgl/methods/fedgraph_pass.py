@@ -147,16 +147,14 @@ class Pass:
         external = _external(block, hood.own)
         owner = hood.owner[external]
         return {
-            hood.owners[index]: {"nodes": hood.remote[external[owner == index]]}
-            for index in np.unique(owner)
+            hood.owners[index]: hood.remote[external[owner == index]] for index in np.unique(owner)
         }
 
     def _answers(self, k: int, product: Tensor) -> dict[str, Any]:
         """The products that each peer wants, in the order in which it asked."""
-        rows = product.detach()
+        rows = product.detach().numpy()
         return {
-            peer: {"rows": rows[positions(self._inputs[k], nodes)].numpy()}
-            for peer, nodes in self._wanted[k].items()
+            peer: rows[positions(self._inputs[k], nodes)] for peer, nodes in self._wanted[k].items()
         }
 
     def _sources(self, k: int, product: Tensor) -> Tensor:
@@ -177,9 +175,10 @@ class Pass:
         owner = hood.owner[external]
         for index in np.unique(owner):
             asked = external[owner == index]
-            reply = self._around.exchange.fetch(self._topic("rows", k), hood.owners[index])
-            if reply is not None and reply["rows"].shape == (len(asked), width):
-                known[k][asked] = torch.from_numpy(reply["rows"].copy())
+            topic, peer = self._topic("rows", k), hood.owners[index]
+            rows = self._around.exchange.fetch(topic, peer, np.float32)
+            if rows is not None and len(rows) == len(asked) * width:
+                known[k][asked] = torch.from_numpy(rows.reshape(-1, width).copy())
 
 
 def _own(block: Block, own: int) -> Ints:

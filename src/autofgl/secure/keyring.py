@@ -47,6 +47,7 @@ class KeyRing:
         self._salt = hashlib.sha256(frame("autofgl shared secret", shared_secret)).digest()
         self._private: X25519PrivateKey | None = None
         self._pairs: dict[str, bytes] = {}
+        self._ciphers: dict[str, AESGCM] = {}
         self._offer = b""
         self._group = b""
 
@@ -83,7 +84,7 @@ class KeyRing:
         """Encrypt a text for a peer."""
         nonce = os.urandom(_NONCE_BYTES)
         context = frame(self.session, purpose, tag, self.name, peer)
-        return nonce + AESGCM(self.pair_key(peer, "box", "")).encrypt(nonce, text, context)
+        return nonce + self._cipher(peer).encrypt(nonce, text, context)
 
     def unseal(self, peer: str, purpose: str, tag: str, box: bytes) -> bytes:
         """Decrypt what a peer sealed for this party, purpose and sum.
@@ -93,19 +94,22 @@ class KeyRing:
         """
         context = frame(self.session, purpose, tag, peer, self.name)
         try:
-            return AESGCM(self.pair_key(peer, "box", "")).decrypt(
-                box[:_NONCE_BYTES], box[_NONCE_BYTES:], context
-            )
+            return self._cipher(peer).decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], context)
         except (InvalidTag, ValueError) as error:
             raise SecureSumError(
                 f"{self.name} refuses a message of '{peer}': it was tampered with, replayed, or "
                 "made with another key"
             ) from error
 
+    def _cipher(self, peer: str) -> AESGCM:
+        if peer not in self._ciphers:
+            self._ciphers[peer] = AESGCM(self.pair_key(peer, "box", ""))
+        return self._ciphers[peer]
+
     def _keys(self, message: Payload) -> Payload:  # noqa: ARG002
         """Forget everything and draw a new key pair."""
         self.session, self.roster = b"", ()
-        self._pairs, self._offer, self._group = {}, b"", b""
+        self._pairs, self._ciphers, self._offer, self._group = {}, {}, b"", b""
         self._private = X25519PrivateKey.generate()
         return {"public": _public(self._private)}
 
