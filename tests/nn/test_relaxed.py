@@ -173,7 +173,6 @@ def test_the_most_likely_code_is_read_off() -> None:
     for text in (
         "relu | gcn<0 gat<1 sage<0 | identity",
         "tanh | appnp<0 | relu",
-        "tanh | - | tanh",
     ):
         logits = certain(SPACE, SPACE.parse(text), 1.0).double().numpy()
         assert str(decided(SPACE, logits)) == text
@@ -182,6 +181,12 @@ def test_the_most_likely_code_is_read_off() -> None:
     logits = certain(SPACE, SPACE.parse("relu | gcn<0 | relu"), 1.0).double()
     split(SPACE, logits)[6][2] = 9.0
     assert str(decided(SPACE, logits.numpy())) == "relu | gcn<0 | relu"
+
+
+def test_there_is_always_a_first_layer() -> None:
+    logits = certain(SPACE, SPACE.parse("tanh | - | tanh"), 1.0).double()
+    split(SPACE, logits)[1][SPACE.types.index("sage")] = 9.0
+    assert str(decided(SPACE, logits.numpy())) == "tanh | sage<0 | tanh"
 
 
 def test_entropy_and_confidence() -> None:

@@ -8,9 +8,10 @@ their shares of the training or validation nodes, and equal those of the union o
 the end the most likely choice of every gene makes the code, which is trained from scratch.
 
 Where we differ from DARTS: W goes first; W is stepped by Adam, with the same settings as in all
-our methods; the validation pass has no dropout; None is the probability of ending and may win; and
-α is an offset to the logits of the random codes' distribution (``stop``), so that at α = 0 deep
-networks are as likely as they are for fl-agcns, and the weight decay pulls there.
+our methods; the validation pass has no dropout; None is the probability of ending and may win, but
+for the first layer; and α is an offset to the logits of the random codes' distribution (``stop``),
+so that at α = 0 deep networks are as likely as they are for fl-agcns, and the weight decay pulls
+there.
 
 A generation takes ``weight_steps`` + 1 calls to every client.
 

@@ -165,8 +165,13 @@ def initial_logits(space: Space) -> Logits:
 
 
 def decided(space: Space, logits: Logits) -> Genotype:
-    """The most likely choice of every gene, in canonical form; None ends the network if it wins."""
+    """The most likely choice of every gene, in canonical form.
+
+    None ends the network where it wins, except at the first layer: DARTS too leaves its zero
+    operation out of what it reads off.
+    """
     code = np.array([int(np.argmax(gene)) for gene in _genes(space, logits)])
+    code[2] = max(code[2], 1)
     return space.canonical(space.decode(code))
 
 
