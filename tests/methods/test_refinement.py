@@ -1,10 +1,11 @@
 """The networks that are tried after the search."""
 
-import numpy as np
+from collections.abc import Callable
 
 from autofgl.federation.payload import decode, encode
-from autofgl.methods.refinement import Refinement, first_networks
+from autofgl.methods.refinement import Refinement
 from autofgl.methods.search_settings import SearchSettings
+from autofgl.methods.trials import Tried
 from autofgl.nn.space import Space
 
 FOUND = [
@@ -13,38 +14,64 @@ FOUND = [
     "relu | gcn<0 gat<0 | relu",
     "relu | gat<0 gcn<0 | relu",
     "relu | sgc<0 | relu",
+    "relu | arma<0 | relu",
 ]
+SETTINGS = SearchSettings(layers=3, trials=12)
 
 
-def test_first_the_best_with_different_layers_then_these_between_other_activations() -> None:
+def play(
+    refinement: Refinement, count: int, score: Callable[[str], float], tried: list[Tried]
+) -> list[str]:
+    """Try so many networks, each scored by its text; what was asked for."""
+    asked = []
+    for _ in range(count):
+        asked.append(refinement.ask(tried))
+        tried.append(Tried(asked[-1], score(asked[-1]), 0.5, 0.5))
+        refinement.tell(tried[-1].score)
+    return asked
+
+
+def prefer(network: str) -> float:
+    """identity outputs and relu inputs are good, and of the layers sgc."""
+    start, layers, end = network.split(" | ")
+    return 4 - 2 * (end == "identity") - (start == "relu") - 0.5 * ("sgc" in layers)
+
+
+def test_layers_then_outputs_then_inputs_then_layers_again() -> None:
+    asked = play(Refinement(FOUND, SETTINGS, seed=1), 13, prefer, [])
+    assert asked[:2] == [FOUND[0], FOUND[2]]  # 12 trials: two networks with different layers
+    best = "relu | gcn<0 gat<0 |"
+    others = {f"{best} {output}" for output in ("identity", "tanh", "sigmoid", "softmax")}
+    assert set(asked[2:6]) == others
+    ends = ("identity", "tanh", "sigmoid", "softmax")
+    assert set(asked[6:10]) == {f"{start} | gcn<0 gat<0 | identity" for start in ends}
+    assert asked[10:13] == [
+        "relu | appnp<0 | identity", "relu | sgc<0 | identity", "relu | arma<0 | identity",
+    ]  # fmt: skip
+
+
+def test_then_come_children_and_nothing_twice() -> None:
+    asked = play(Refinement(FOUND, SETTINGS, seed=1), 30, prefer, [])
     space = Space(3)
-    found = [space.parse(code) for code in FOUND]
-    first = first_networks(space, found, 30, np.random.default_rng(0))
-    assert [str(one) for one in first[:3]] == [FOUND[0], FOUND[2], FOUND[4]]
-    assert len(first) == 30
-    layers = [network.shape()[1] for network in first]
-    assert layers[3:] == layers[:3] * 9
-    pairs = [(network.input, network.output) for network in first[3:]]
-    assert len(set(pairs[:25])) == 25
-    assert pairs[25:] == pairs[:2]
+    assert len({space.parse(network).shape() for network in asked}) == 30
+    assert min(map(prefer, asked[13:])) <= min(map(prefer, asked[:13]))
 
 
-def test_no_more_than_asked_for_are_as_found() -> None:
-    space = Space(3)
-    found = [space.parse(code) for code in FOUND]
-    first = first_networks(space, found, 3, np.random.default_rng(0))
-    assert [str(one) for one in first[:2]] == [FOUND[0], FOUND[2]]
-    assert first[2].shape()[1] == first[0].shape()[1]
+def test_networks_that_diverge_are_passed_over() -> None:
+    def diverging(network: str) -> float:
+        return float("inf") if "appnp" in network else prefer(network)
+
+    asked = play(Refinement(FOUND, SETTINGS, seed=1), 12, diverging, [])
+    assert len(set(asked)) == 12
+    assert asked[2].startswith("relu | gcn<0 gat<0 |")
+    assert play(Refinement(FOUND[:1], SETTINGS, seed=1), 3, diverging, [])[0] == FOUND[0]
 
 
-def test_networks_are_tried_once_and_a_saved_state_goes_on_alike() -> None:
-    settings = SearchSettings(layers=3, trials=12)
-    refinement = Refinement(FOUND, settings, seed=1)
-    tried: list[str] = []
-    for score in range(8):
-        tried.append(refinement.ask(tried))
-        refinement.tell(float(score))
-    assert len({Space(3).parse(code).shape() for code in tried}) == 8
-    again = Refinement(FOUND, settings, seed=1)
-    again.load_state(decode(encode(refinement.state())))
-    assert [again.ask(tried) for _ in range(3)] == [refinement.ask(tried) for _ in range(3)]
+def test_a_saved_state_goes_on_alike() -> None:
+    for made in (1, 5, 14):
+        refinement, tried = Refinement(FOUND, SETTINGS, seed=1), list[Tried]()
+        play(refinement, made, prefer, tried)
+        again = Refinement(FOUND, SETTINGS, seed=1)
+        again.load_state(decode(encode(refinement.state())))
+        copy = list(tried)
+        assert play(again, 6, prefer, copy) == play(refinement, 6, prefer, tried)

@@ -175,10 +175,10 @@ class FLAGCNS(ArchitectureSearch):
         return "params" in self.settings.objective_names
 
     def _trial_round(self) -> Row:
-        """One round of a candidate: first those of the search, then children of the best so far."""
+        """One round of a network on trial."""
         self._refinement = self._refinement or self._refine()
         if not self._trials.running:
-            self._trials.begin(self._refinement.ask([one.genotype for one in self._trials.tried]))
+            self._trials.begin(self._refinement.ask(self._trials.tried))
         self._trial_rounds += 1
         row = self._trials.step()
         if not self._trials.running:

@@ -1,30 +1,37 @@
-"""Which networks FL-AGCNS tries on their own after the search: those it found, then their children.
+"""Which networks FL-AGCNS tries on their own after the search.
 
 Shared weights tell which layers are good, but little of the activations at both ends: a relu at the
-output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. So only
-half of the first networks are as they were found, and the others have the same layers between
-drawn activations.
+output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. So the
+trials go one step at a time, each from the best network so far:
+
+1. the search's best networks with different layers,
+2. the best of them with every other output activation,
+3. the best so far with every other input activation,
+4. the search's layers between the activations that have turned out best,
+5. children of the best, by evolution, as long as there are trials left.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns_client import variation
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.search_space import make_codes, make_space
-from autofgl.nn.space import Genotype, Space
+from autofgl.methods.trials import Tried
+from autofgl.nn.space import Genotype
 from autofgl.search import Evolution
 from autofgl.seeding import numpy_generator
 
-#: How often another code is asked for if its network was tried before.
+#: How often another child is asked for if its network was tried before.
 TRIES = 20
+#: The steps before the evolution.
+STEPS = 4
 
 
 class Refinement:
-    """Evolution of networks with weights of their own.
+    """Proposes one network after the other.
 
     Args:
         found: The search's networks as text, best first.
@@ -34,54 +41,82 @@ class Refinement:
 
     def __init__(self, found: list[str], settings: SearchSettings, seed: int) -> None:
         self._space = make_space(settings)
+        self._kinds = self._different_layers(found)
+        self._count = math.ceil(settings.trials / 6)
+        size = math.ceil(settings.trials / 3)
         rng = numpy_generator(seed, "trials")
-        networks = [self._space.parse(code) for code in found]
-        first = first_networks(self._space, networks, math.ceil(settings.trials / 3), rng)
-        codes = [self._space.encode(network) for network in first]
-        ways = variation(settings)
-        self._evolution = Evolution(make_codes(self._space), len(codes), rng, ways, codes)
-        self._code: Any = None
+        self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
+        self._step = 0
+        self._queue: list[str] = []
+        self._last = ""
 
-    def ask(self, tried: list[str]) -> str:
-        """A network that was not tried, if one turns up soon."""
-        shapes = {self._space.parse(code).shape() for code in tried}
-        for _ in range(TRIES):
-            self._code = self._evolution.ask(1)[0]
-            network = self._space.decode(self._code)
-            if network.shape() not in shapes:
-                break
-        return str(network)
+    def ask(self, tried: Sequence[Tried]) -> str:
+        """A network that was not tried, if one turns up soon.
+
+        Args:
+            tried: All that were tried until now.
+        """
+        known = {self._space.parse(one.genotype).shape() for one in tried}
+        self._last = self._planned(tried, known) or self._child(known)
+        return self._last
 
     def tell(self, score: float) -> None:
         """What became of the last one."""
-        self._evolution.tell([self._code], [score])
+        code = self._space.encode(self._space.parse(self._last))
+        self._evolution.tell([code], [score])
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return {"evolution": self._evolution.state(), "code": self._code}
+        plan: Payload = {"step": self._step, "queue": self._queue, "last": self._last}
+        return {**plan, "evolution": self._evolution.state()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        self._step, self._queue, self._last = state["step"], list(state["queue"]), state["last"]
         self._evolution.load_state(state["evolution"])
-        self._code = state["code"]
+
+    def _planned(self, tried: Sequence[Tried], known: set[Any]) -> str:
+        """The next network of the steps before the evolution; empty if there is none."""
+        while self._queue or self._step < STEPS:
+            if not self._queue:
+                self._step += 1
+                self._queue = [str(network) for network in self._plan(self._step, tried)]
+            while self._queue:
+                network = self._queue.pop(0)
+                if self._space.parse(network).shape() not in known:
+                    return network
+        return ""
+
+    def _plan(self, step: int, tried: Sequence[Tried]) -> list[Genotype]:
+        """The networks of a step, from the best so far."""
+        able = [one for one in tried if not one.diverged]
+        if step == 1 or not able:
+            return self._kinds[: self._count]
+        best = self._space.parse(min(able, key=lambda one: one.score).genotype)
+        ends = self._space.activations
+        if step == 2:
+            return [_between(best.input, best, output) for output in ends]
+        if step == 3:
+            return [_between(input_, best, best.output) for input_ in ends]
+        kinds = self._kinds[: 2 * self._count]
+        return [_between(best.input, kind, best.output) for kind in kinds]
+
+    def _child(self, known: set[Any]) -> str:
+        for _ in range(TRIES):
+            network = self._space.decode(self._evolution.ask(1)[0])
+            if network.shape() not in known:
+                break
+        return str(network)
+
+    def _different_layers(self, found: list[str]) -> list[Genotype]:
+        """The best network of each kind of layers, best first."""
+        kinds: dict[Any, Genotype] = {}
+        for code in found:
+            network = self._space.parse(code)
+            kinds.setdefault(network.shape()[1], network)
+        return list(kinds.values())
 
 
-def first_networks(
-    space: Space, found: list[Genotype], count: int, rng: np.random.Generator
-) -> list[Genotype]:
-    """Networks to begin with: the best with different layers, then these between other activations.
-
-    A pair of activations comes back only after all pairs had their turn.
-    """
-    kinds: dict[Any, Genotype] = {}
-    for network in found:
-        kinds.setdefault(network.shape()[1], network)
-    best = list(kinds.values())
-    chosen = best[: math.ceil(count / 2)]
-    ends = len(space.activations)
-    inputs, outputs = rng.permutation(ends), rng.permutation(ends)
-    for turn in range(count - len(chosen)):
-        code = space.encode(best[turn % len(best)])
-        code[0], code[-1] = inputs[turn % ends], outputs[(turn + turn // ends) % ends]
-        chosen.append(space.decode(code))
-    return chosen
+def _between(input_: str, layers: Genotype, output: str) -> Genotype:
+    """A network's layers between these activations."""
+    return Genotype(input_, layers.layers, output)
