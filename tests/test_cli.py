@@ -7,6 +7,8 @@ import pytest
 import autofgl
 from autofgl.cli import expand_lists, main
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.reproduce.figures import FIGURES
+from autofgl.reproduce.options import Options
 
 
 def call(*words: str) -> int:
@@ -149,6 +151,12 @@ def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> No
         (["run", "--resume", "absent"], "holds no run"),
         (["predict", "absent", "--graph", "broken.npz"], "absent"),
         (["methods", "fedavgg"], "did you mean fedavg"),
+        (["reproduce", "fl-agcns-tabel3"], "did you mean fl-agcns-table3"),
+        (["reproduce", "fedgrap-fig7"], "did you mean fedgraph-fig7"),
+        (["reproduce", "everything"], "fedgraph-fig12, fedgraph-fig6"),
+        (["reproduce", "fedgraph-fig7", "--rows", "sgae"], "did you mean sage"),
+        (["reproduce", "fedgraph-fig7", "--budget", "3m"], "--budget is for tables"),
+        (["reproduce", "fl-agcns-table3", "--rounds", "3"], "--rounds is for figures"),
         (["rnu"], "rnu"),
     ],
 )
@@ -195,3 +203,28 @@ def test_help_shows_an_example_or_the_commands(
     assert call(*words) == 0
     shown = capsys.readouterr().out
     assert "Example" in shown or "datasets" in shown
+
+
+def test_reproduce_lists_figures_and_hands_its_words_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr(
+        "autofgl.reproduce.figure_runner.reproduce",
+        lambda figure, options, console: asked.append((figure, options)),
+    )
+    assert call("reproduce") == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in FIGURES)
+    words = ["--datasets", "cora", "--rows", "ddpg", "full", "--seeds", "2", "--rounds", "300"]
+    more = ["--secure", "shares", "--data-root", "raw", "--out", "here"]
+    assert call("reproduce", "fedgraph-fig7", *words, *more) == 0
+    assert call("reproduce", "fedgraph-fig9") == 0
+    chosen = Options(
+        Path("here"), ("cora",), ("ddpg", "full"), 2, secure="shares", data_root="raw", rounds=300
+    )
+    assert asked == [
+        (FIGURES["fedgraph-fig7"], chosen),
+        (FIGURES["fedgraph-fig9"], Options(Path("runs/fedgraph-fig9"))),
+    ]

@@ -27,6 +27,7 @@ ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
     "tensorboard": {"runs/tensorboard.py"},
     "msgpack": {"federation/payload.py"},
+    "matplotlib": {"reproduce/plot.py"},
     "typer": {"cli.py"},
     "tenseal": {"secure/ckks.py"},
     "pickle": {"graphs/raw_files.py"},

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from autofgl.errors import AutoFGLError, UserError
+from autofgl.errors import AutoFGLError, UserError, unknown_name
 
 if TYPE_CHECKING:
+    from autofgl.reproduce.figure import Line
     from autofgl.reproduce.table import Column, Row
     from autofgl.runs.result import Result
 
@@ -146,56 +147,70 @@ def diagnose(
     epilog="Example: autofgl reproduce fl-agcns-table3 --datasets cora --rows gcn gat --seeds 2"
 )
 def reproduce(
-    table: Annotated[
-        str | None, typer.Argument(help="Table; without one, all are listed with their rows.")
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="Table or figure, e.g. fl-agcns-table3 or fedgraph-fig7; without one, all are "
+            "listed with their rows."
+        ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the table. [default: runs/TABLE]")
+        Path | None, typer.Option(help="Folder of the table or figure. [default: runs/NAME]")
     ] = None,
     datasets: Annotated[
-        list[str] | None, typer.Option(help="Datasets of the table to run. [default: all]")
+        list[str] | None, typer.Option(help="Datasets to run. [default: all]")
     ] = None,
     rows: Annotated[
-        list[str] | None, typer.Option(help="Rows of the table to run. [default: all]")
+        list[str] | None,
+        typer.Option(help="Rows of a table, or lines of a figure, to run. [default: all]"),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Seeds of each cell. [default: each row's own number]")
+        int | None, typer.Option(help="Seeds of each row. [default: each row's own number]")
     ] = None,
-    budget: Annotated[str, typer.Option(help="Time for each search, e.g. 90s, 1h30m.")] = "10m",
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Tables: time for each search, e.g. 90s, 1h30m. [default: 10m]"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Figures: rounds of each training. [default: 100]")
+    ] = None,
     secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
     data_root: Annotated[
         str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
     ] = None,
 ) -> None:
-    """Run a paper's table: paper beside ours. Stopped, the same command goes on."""
-    from autofgl.reproduce.tables import TABLES, find_table
-    from autofgl.terminal import show_table
+    """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
+    from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.tables import TABLES
 
-    if table is None:
-        show_table(
-            _console,
-            ("table", "datasets", "rows", "source"),
-            [
-                (name, _names(entry.columns), _names(entry.rows), entry.source)
-                for name, entry in TABLES.items()
-            ],
-        )
+    if name is None:
+        _list_reproducible()
         return
-    chosen = find_table(table)
+    if name not in TABLES and name not in FIGURES:
+        raise unknown_name("table or figure", name, [*TABLES, *FIGURES])
+    if name in FIGURES and budget is not None:
+        raise UserError("--budget is for tables: the runs of a figure end after --rounds")
+    if name in TABLES and rounds is not None:
+        raise UserError("--rounds is for figures: the searches of a table end after --budget")
 
-    from autofgl.reproduce.cells import Options
+    from autofgl.reproduce.figure_runner import reproduce as run_figure
+    from autofgl.reproduce.options import Options
     from autofgl.reproduce.runner import reproduce as run_table
 
     options = Options(
-        out=out or Path("runs") / chosen.name,
+        out=out or Path("runs") / name,
         columns=tuple(datasets or ()),
         rows=tuple(rows or ()),
         seeds=seeds,
-        budget=budget,
+        budget=budget or "10m",
         secure=secure,
         data_root=data_root,
+        rounds=rounds,
     )
-    run_table(chosen, options, _console)
+    if name in FIGURES:
+        run_figure(FIGURES[name], options, _console)
+    else:
+        run_table(TABLES[name], options, _console)
 
 
 @app.command(epilog="Example: autofgl methods fedavg")
@@ -296,7 +311,22 @@ def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | 
     return api.resume(folder, budget=budget, console=_console)
 
 
-def _names(entries: "Sequence[Row] | Sequence[Column]") -> str:
+def _list_reproducible() -> None:
+    from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.tables import TABLES
+    from autofgl.terminal import show_table
+
+    listed = [
+        (table.name, _names(table.columns), _names(table.rows), table.source)
+        for table in TABLES.values()
+    ]
+    for figure in FIGURES.values():
+        groups = dict.fromkeys(panel.group for panel in figure.panels)
+        listed.append((figure.name, " ".join(groups), _names(figure.lines), figure.source))
+    show_table(_console, ("name", "datasets", "rows", "source"), listed)
+
+
+def _names(entries: "Sequence[Row] | Sequence[Column] | Sequence[Line]") -> str:
     return " ".join(entry.name for entry in entries)
 
 

@@ -3,7 +3,8 @@
 import json
 from collections.abc import Sequence
 
-from autofgl.reproduce.cells import Options
+from autofgl.reproduce.options import Options
+from autofgl.reproduce.over_seeds import OverSeeds
 from autofgl.reproduce.summary import Summary
 from autofgl.reproduce.table import Column, Table
 
@@ -11,7 +12,7 @@ _HEADINGS = (
     "", "paper", "ours", "seeds", "paper, M parameters", "ours, M parameters", "search, s",
     "whole run, s",
 )  # fmt: skip
-_NOTHING = "–"
+NOTHING = "–"
 
 
 def markdown(table: Table, options: Options, cells: Sequence[Summary]) -> str:
@@ -41,22 +42,22 @@ def as_json(table: Table, options: Options, cells: Sequence[Summary]) -> str:
     return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def ours(cell: Summary) -> str:
+def ours(cell: OverSeeds) -> str:
     """Mean ± std in percent, and what failed."""
-    found = [] if cell.accuracy is None else [_number(cell.accuracy, 1)]
+    found = [] if cell.accuracy is None else [number(cell.accuracy, 1)]
     if cell.spread is not None:
         found.append(f"± {cell.spread:.1f}")
     if cell.failed:
         seed, reason = next(iter(cell.failed.items()))
         found.append(f"(seed {seed} failed: {reason})" if cell.runs else f"failed: {reason}")
-    return " ".join(found) or _NOTHING
+    return " ".join(found) or NOTHING
 
 
-def seeds(cell: Summary) -> str:
+def seeds(cell: OverSeeds) -> str:
     """How many seeds the figures are made of, and of how many if some are missing."""
     done = len(cell.runs)
     if not done:
-        return _NOTHING
+        return NOTHING
     return str(done) if done >= cell.wanted else f"{done} of {cell.wanted}"
 
 
@@ -66,8 +67,7 @@ def _section(column: Column, cells: Sequence[Summary]) -> str:
         f"## {column.label}\n\n"
         f"`{column.dataset}`, {column.clients} clients, partition `{column.partition}`."
     )
-    rule = ["---"] * len(_HEADINGS)
-    return heading + "\n\n" + "\n".join(_joined(words) for words in (_HEADINGS, rule, *lines))
+    return f"{heading}\n\n{grid(_HEADINGS, lines)}"
 
 
 def _line(cell: Summary) -> list[str]:
@@ -75,20 +75,26 @@ def _line(cell: Summary) -> list[str]:
     paper = cell.paper
     return [
         cell.row.label,
-        _number(paper.accuracy if paper else None, 1),
+        number(paper.accuracy if paper else None, 1),
         ours(cell),
         seeds(cell),
-        _number(paper.parameters if paper else None, 3),
-        _number(None if parameters is None else parameters / 1e6, 3),
-        _number(cell.mean("search_s"), 0),
-        _number(cell.mean("wall_s"), 0),
+        number(paper.parameters if paper else None, 3),
+        number(None if parameters is None else parameters / 1e6, 3),
+        number(cell.mean("search_s"), 0),
+        number(cell.mean("wall_s"), 0),
     ]
+
+
+def grid(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(_joined(words) for words in (headings, ["---"] * len(headings), *lines))
+
+
+def number(value: float | None, digits: int) -> str:
+    """A number, or a dash for none."""
+    return NOTHING if value is None else f"{value:.{digits}f}"
 
 
 def _joined(words: Sequence[str]) -> str:
     safe = (word.replace("|", "\\|").replace("\n", " ") for word in words)
     return f"| {' | '.join(safe)} |"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return _NOTHING if value is None else f"{value:.{digits}f}"

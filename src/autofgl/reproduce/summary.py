@@ -1,19 +1,20 @@
 """What the run folders of a table say: figures of every cell, over its seeds."""
 
-import statistics
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from autofgl.reproduce.cells import Options, present
+from autofgl.reproduce.cells import present
+from autofgl.reproduce.options import Options
+from autofgl.reproduce.over_seeds import OverSeeds, collect
 from autofgl.reproduce.table import Column, Published, Row, Table
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.history import read_history
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(OverSeeds):
     """A row and a column, over all seeds that are finished.
 
     Attributes:
@@ -31,24 +32,6 @@ class Summary:
     runs: dict[int, dict[str, Any]]
     failed: dict[int, str]
     wanted: int
-
-    @property
-    def accuracy(self) -> float | None:
-        """Mean test accuracy in percent."""
-        mean = self.mean("test_accuracy")
-        return None if mean is None else 100 * mean
-
-    @property
-    def spread(self) -> float | None:
-        """Sample standard deviation of the test accuracy in percent; none for a single seed."""
-        if len(self.runs) < 2:
-            return None
-        return 100 * statistics.stdev(float(run["test_accuracy"]) for run in self.runs.values())
-
-    def mean(self, figure: str) -> float | None:
-        """Mean of a figure over the finished runs that have it."""
-        found = [float(run[figure]) for run in self.runs.values() if run[figure] is not None]
-        return statistics.mean(found) if found else None
 
     def to_dict(self) -> dict[str, Any]:
         """For ``table.json``."""
@@ -78,13 +61,7 @@ def summarise(table: Table, options: Options) -> list[Summary]:
 
 def summarise_cell(table: Table, column: Column, row: Row, options: Options) -> Summary:
     """Read the run folders of one row and column."""
-    runs, failed = {}, {}
-    for cell in present(column, row, options.out):
-        folder = RunFolder(cell.folder(options.out))
-        if folder.finished:
-            runs[cell.seed] = _main_figures(folder)
-        elif cell.failure(options.out).exists():
-            failed[cell.seed] = cell.failure(options.out).read_text().strip()
+    runs, failed = collect(present(column, row, options.out), options.out, _main_figures)
     paper = table.paper.get((row.name, column.name))
     return Summary(row, column, paper, runs, failed, options.seeds_of(row))
 

@@ -7,7 +7,6 @@ The figures are copied from the papers' text; the fixed networks are trained as 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autofgl.errors import unknown_name
 from autofgl.reproduce.table import Column, Published, Row, Table
 
 _PAPER = "Wang, Chen, Li, Wang: FL-AGCNS, 2021"
@@ -27,17 +26,6 @@ _TIME = (
     "the budget, and the training of what it found comes after it; a search that has made all "
     "its generations or candidates ends before."
 )
-
-
-def find_table(name: str) -> Table:
-    """The table of that name.
-
-    Raises:
-        UserError: There is none; the message names the nearest ones.
-    """
-    if name not in TABLES:
-        raise unknown_name("table", name, TABLES)
-    return TABLES[name]
 
 
 def _search(

@@ -1,0 +1,77 @@
+"""Runs what a figure is missing.
+
+Every seed of a line is an ordinary run folder, ``OUT/<panel>/<line>/seed-<n>``; a policy that lines
+use is learnt in ``OUT/<panel>/policy/seed-0``. ``figure.csv``, ``summary.md`` and ``figure.json``
+are made anew from the folders after every run, the drawings in the end.
+"""
+
+from rich.console import Console
+
+from autofgl.atomic import write_text
+from autofgl.reproduce import plot
+from autofgl.reproduce.batch import check_folder, make_all
+from autofgl.reproduce.figure import Figure
+from autofgl.reproduce.figure_pages import Lines, as_csv, as_json, markdown
+from autofgl.reproduce.figure_runs import FigureRun, check_present, plan
+from autofgl.reproduce.measures import summarise, summarise_learning
+from autofgl.reproduce.options import Options
+from autofgl.runs.result import Result
+
+
+def reproduce(figure: Figure, options: Options, console: Console) -> None:
+    """Run all lines that are asked for and not finished, and write the figure.
+
+    Raises:
+        UserError: An option is wrong, or the folder holds something else.
+        Interrupted: Ctrl-C or SIGTERM; the same call goes on.
+        AutoFGLError: Some runs failed; all others were made nevertheless.
+    """
+    runs = plan(figure, options)
+    check_folder(options.out, "figure", figure.name)
+    check_present(figure, options)
+    make_all(figure.name, runs, _FigurePages(figure, options), options, console)
+
+
+class _FigurePages:
+    """``figure.csv``, ``summary.md``, ``figure.json`` and the drawings."""
+
+    def __init__(self, figure: Figure, options: Options) -> None:
+        self._figure = figure
+        self._options = options
+
+    def write(self) -> None:
+        """Make all but the drawings anew."""
+        figure, options, out = self._figure, self._options, self._options.out
+        lines, learning = self._read()
+        write_text(out / "figure.json", as_json(figure, options, lines, learning))
+        write_text(out / "figure.csv", as_csv(figure, lines))
+        write_text(out / "summary.md", markdown(figure, options, lines, learning))
+
+    def told(self, run: FigureRun, result: Result) -> str:
+        """Its accuracy and its time."""
+        seconds = f"in {result.figures['wall_s']:.1f} s"
+        if self._figure.chart == "returns" or run.line in self._figure.learnt:
+            return f"policy learnt {seconds}"
+        return f"test accuracy {100 * result.test_accuracy:.1f} {seconds}"
+
+    def ending(self) -> str:
+        """The summary, and where all files are."""
+        out = self._options.out
+        return "\n".join(
+            (f"\n{(out / 'summary.md').read_text()}", f"written to {out}", self._draw())
+        )
+
+    def _draw(self) -> str:
+        lines, _ = self._read()
+        try:
+            drawn = plot.draw(self._figure, lines, self._options.out)
+        except ModuleNotFoundError:
+            return "nothing is drawn without matplotlib: pip install 'autofgl[plots]'"
+        return f"drawn in {', '.join(map(str, drawn))}" if drawn else "nothing to draw yet"
+
+    def _read(self) -> tuple[Lines, Lines]:
+        """The lines that are shown, and the learning of what they use."""
+        learning = summarise_learning(self._figure, self._options)
+        if self._figure.chart == "returns":
+            return learning, []
+        return summarise(self._figure, self._options), learning
