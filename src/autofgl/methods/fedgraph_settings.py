@@ -11,6 +11,12 @@ class FedGraphSettings(TrainSettings):
     """The paper's training (section 5.1), its sampling, and the learning of the latter."""
 
     hidden: int = Field(default=16, ge=1, description="width of the hidden layers")
+    weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        description="L2 penalty; Adam makes a full step of it wherever a client's own gradient is "
+        "zero, as with features that none of its nodes has",
+    )
     layers: int = Field(default=2, ge=1, le=8, description="number K of graph convolutions")
     rounds: int = Field(default=300, ge=0, description="rounds of the federation")
     iterations: int = Field(
