@@ -23,6 +23,7 @@ SMALL: dict[str, dict[str, str | float]] = {
     "fl-random": SMALL_TRIALS,
     "fl-rl": SMALL_TRIALS,
     "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8},
+    "graphfl": {"inner_steps": 2, "adapt_steps": 2, "participation": 0.5, "new_clients": 1},
 }
 
 CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]

@@ -8,6 +8,7 @@ from autofgl.methods.fl_agcns import FLAGCNS
 from autofgl.methods.fl_darts import FLDarts
 from autofgl.methods.fl_random import FLRandom
 from autofgl.methods.fl_rl import FLRL
+from autofgl.methods.graphfl import GraphFL
 from autofgl.methods.method import Method
 from autofgl.methods.separate import Separate
 
@@ -20,6 +21,7 @@ METHODS: dict[str, type[Method]] = {
     "fl-rl": FLRL,
     "fl-darts": FLDarts,
     "fedgraph": FedGraph,
+    "graphfl": GraphFL,
 }
 
 

@@ -1,0 +1,171 @@
+"""A network that one client meta-learns on its own graph."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.graphfl_settings import GraphFLSettings
+from autofgl.methods.local_model import LocalModel
+from autofgl.methods.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
+from autofgl.methods.metrics import Sums
+from autofgl.nn.networks import NetworkSpec
+from autofgl.seeding import numpy_generator
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which of a client's training nodes are adapted to and which judge, as positions among them.
+
+    Attributes:
+        support: Positions ``[s]``.
+        query: Positions ``[q]``; none of them is in ``support`` if there are at least two nodes.
+    """
+
+    support: Tensor
+    query: Tensor
+
+
+def draw_task(nodes: int, support: int, query: int, rng: np.random.Generator) -> Task:
+    """A random task.
+
+    Sizes are those of the whole task, not of each class: the paper counts "support sets" and
+    "target sets" of a client, and a client of fifty often has one node of a class. Where there are
+    too few nodes both sizes shrink in proportion, but each keeps one; a single node is both.
+
+    Args:
+        nodes: Training nodes, at least one.
+        support: Nodes to adapt to; 0 for half of the nodes, rounded down.
+        query: Nodes to judge by; 0 for all that are left.
+        rng: Source of chance.
+    """
+    order = torch.from_numpy(rng.permutation(nodes))
+    if nodes == 1:
+        return Task(order, order)
+    adapting = min(support or nodes // 2, nodes - 1)
+    judging = query or nodes - adapting
+    if adapting + judging > nodes:
+        adapting = min(max(round(nodes * adapting / (adapting + judging)), 1), nodes - 1)
+        judging = nodes - adapting
+    return Task(order[:adapting], order[adapting : adapting + judging])
+
+
+class MetaModel(LocalModel):
+    """A network, its outer optimiser, and everything precomputed about the graph.
+
+    Tasks depend on client, round and step, so that a resumed run draws what an undisturbed one
+    would have drawn.
+    """
+
+    settings: GraphFLSettings
+
+    def __init__(
+        self, graph: ClientGraph, spec: NetworkSpec, settings: GraphFLSettings, seed: int
+    ) -> None:
+        super().__init__(graph, spec, settings, seed)
+        kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.SGD
+        self._optimiser = kind(  # type: ignore[assignment]
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        )
+
+    def learn(self, at: int) -> float:
+        """Outer steps of a round; the mean query loss before the last of them.
+
+        A client without training nodes leaves its weights alone.
+
+        Raises:
+            AutoFGLError: Training has diverged.
+        """
+        if not self.train_nodes:
+            return 0.0
+        generator = self.dropout_generator(at)
+        self.model.train()
+        for step in range(self.settings.outer_steps):
+            tasks = self.tasks(at, step)
+            gradient, loss = mean_gradient(self._task_gradient(task, generator) for task in tasks)
+            for name, parameter in self.model.named_parameters():
+                parameter.grad = gradient[name]
+            self._optimiser.step()
+        if not torch.isfinite(loss):
+            raise AutoFGLError(f"the loss of {self.name} is not finite: lower 'inner_lr' or 'lr'")
+        return float(loss)
+
+    def tasks(self, at: int, step: int) -> list[Task]:
+        """The tasks of an outer step; without inner steps there is nothing to support."""
+        settings, nodes = self.settings, self.train_nodes
+        rng = numpy_generator(self._seed, "tasks", self.name, at, step)
+        if settings.inner_steps:
+            return [
+                draw_task(nodes, settings.support, settings.query, rng)
+                for _ in range(settings.tasks)
+            ]
+        count = min(settings.query or nodes, nodes)
+        drawn = [np.sort(rng.permutation(nodes)[:count]) for _ in range(settings.tasks)]
+        none = torch.zeros(0, dtype=torch.int64)
+        return [Task(none, torch.from_numpy(query)) for query in drawn]
+
+    def adapted(self) -> Parameters:
+        """The weights after adaptation to the client's labelled training nodes, without dropout.
+
+        Raises:
+            AutoFGLError: The adaptation has diverged.
+        """
+        settings, parameters = self.settings, self._parameters()
+        if not self.train_nodes:
+            return parameters
+        self.model.eval()
+        rate = settings.adapt_lr or settings.inner_lr
+        found = adapt(self._loss(self._known()), parameters, settings.adapt_steps, rate)
+        if not all(bool(value.isfinite().all()) for value in found.values()):
+            raise AutoFGLError(f"{self.name} diverges as it adapts: lower 'adapt_lr' or 'inner_lr'")
+        return found
+
+    def evaluate_adapted(self) -> Sums:
+        """As :meth:`evaluate`, after adaptation; the weights held stay as they are."""
+        held = self._parameters()
+        self._hold(self.adapted())
+        try:
+            return self.evaluate()
+        finally:
+            self._hold(held)
+
+    def _task_gradient(self, task: Task, generator: torch.Generator) -> tuple[Parameters, Tensor]:
+        settings = self.settings
+        return meta_gradient(
+            self._loss(task.support, generator),
+            self._loss(task.query, generator),
+            self._parameters(),
+            steps=settings.inner_steps,
+            rate=settings.inner_lr,
+            first_order=settings.first_order,
+        )
+
+    def _loss(self, chosen: Tensor, generator: torch.Generator | None = None) -> Loss:
+        """Mean cross-entropy of some training nodes as a function of the parameters."""
+        nodes, labels = self._nodes[0][chosen], self._labels[0][chosen]
+
+        def loss(parameters: Parameters) -> Tensor:
+            inputs = (self._features, self._structure, generator)
+            logits = functional_call(self.model, parameters, inputs)
+            return F.cross_entropy(logits[nodes], labels)
+
+        return loss
+
+    def _known(self) -> Tensor:
+        """Positions of the training nodes that an adaptation may see, always the same."""
+        count = self.settings.adapt_support or self.train_nodes
+        rng = numpy_generator(self._seed, "adaptation", self.name)
+        return torch.from_numpy(np.sort(rng.permutation(self.train_nodes)[:count]))
+
+    def _parameters(self) -> Parameters:
+        return {name: value.detach().clone() for name, value in self.model.named_parameters()}
+
+    def _hold(self, parameters: Parameters) -> None:
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(parameters[name])

@@ -1,0 +1,461 @@
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from federations import make, rounds
+
+import autofgl
+from autofgl.errors import FederationError, UserError
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import Boundary, ClientGraph
+from autofgl.graphs.datasets import DataSettings
+from autofgl.graphs.partition import PartitionSettings
+from autofgl.methods.graphfl_client import GraphFLClient
+from autofgl.methods.graphfl_settings import GraphFLSettings
+from autofgl.methods.meta_model import MetaModel, draw_task
+from autofgl.methods.method import Weights
+from autofgl.methods.settings import model_spec
+from autofgl.secure import MODES
+from autofgl.seeding import numpy_generator
+
+#: Few and short steps, for tests in which nothing has to be learnt.
+QUICK: dict[str, Any] = {"tasks": 2, "inner_steps": 2, "adapt_steps": 2, "rounds": 4}
+
+
+def close(a: Weights, b: Weights, tolerance: float) -> bool:
+    return all(np.allclose(a[name], b[name], rtol=0, atol=tolerance) for name in a)
+
+
+def local(client: ClientGraph, **settings: Any) -> MetaModel:
+    checked = GraphFLSettings(**settings)
+    return MetaModel(client, model_spec(client, checked), checked, seed=0)
+
+
+def with_labels(client: ClientGraph, train: int, others: bool = True) -> ClientGraph:
+    """The client with only so many training nodes, and without others to evaluate if need be."""
+    mask, none = np.zeros_like(client.train_mask), np.zeros_like(client.train_mask)
+    mask[np.flatnonzero(client.train_mask)[:train]] = True
+    if not others:
+        return client.with_masks(mask, none, none)
+    return client.with_masks(mask, client.val_mask, client.test_mask)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "support", "query", "sizes"),
+    [
+        (20, 5, 10, (5, 10)),
+        (20, 0, 0, (10, 10)),
+        (21, 0, 0, (10, 11)),
+        (21, 4, 0, (4, 17)),
+        (20, 0, 3, (10, 3)),
+        (20, 20, 10, (13, 7)),
+        (9, 10, 20, (3, 6)),
+        (5, 100, 1, (4, 1)),
+        (5, 1, 100, (1, 4)),
+        (3, 100, 0, (2, 1)),
+        (2, 5, 5, (1, 1)),
+        (2, 0, 0, (1, 1)),
+    ],
+)
+def test_support_and_query_do_not_overlap(
+    nodes: int, support: int, query: int, sizes: tuple[int, int]
+) -> None:
+    rng = np.random.default_rng(0)
+    drawn = [draw_task(nodes, support, query, rng) for _ in range(20)]
+    for task in drawn:
+        assert (len(task.support), len(task.query)) == sizes
+        both = torch.cat([task.support, task.query]).tolist()
+        assert len(set(both)) == len(both)
+        assert set(both) <= set(range(nodes))
+    if nodes > 3:
+        assert len({tuple(task.support.tolist()) for task in drawn}) > 1
+
+
+def test_a_single_node_supports_and_judges() -> None:
+    task = draw_task(1, 3, 7, np.random.default_rng(0))
+    assert task.support.tolist() == task.query.tolist() == [0]
+
+
+def test_tasks_depend_on_client_round_and_step(small_clients: list[ClientGraph]) -> None:
+    def drawn(client: int, at: int, step: int) -> list[int]:
+        model = local(small_clients[client], tasks=2)
+        return [node for task in model.tasks(at, step) for node in task.support.tolist()]
+
+    assert drawn(0, 1, 0) == drawn(0, 1, 0)
+    assert len({tuple(drawn(0, at, step)) for at, step in [(1, 0), (2, 0), (1, 1)]}) == 3
+
+
+@pytest.mark.parametrize("model", ["sgc", "gcn"])
+@pytest.mark.parametrize("first_order", [False, True])
+def test_without_inner_steps_a_round_is_one_of_fedavg(
+    small_clients: list[ClientGraph], model: str, first_order: bool
+) -> None:
+    """One task, all training nodes judge: the outer step is an ordinary local epoch."""
+    common: dict[str, Any] = {"model": model, "hidden": 8, "normalize_features": False}
+    meta = make(
+        "graphfl", small_clients, tasks=1, inner_steps=0, first_order=first_order, **common
+    )  # fmt: skip
+    plain = make("fedavg", small_clients, aggregate="parameters", local_epochs=1, **common)
+    rows, expected = rounds(meta, 3), rounds(plain, 3)
+    assert close(meta.state()["weights"], plain.state()["news"]["weights"], 1e-6)
+    for row, other in zip(rows, expected, strict=True):
+        assert row["unadapted_val_accuracy"] == other["val_accuracy"]
+        assert row["unadapted_test_accuracy"] == other["test_accuracy"]
+
+
+@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+def test_a_round_averages_the_clients_outer_steps_by_training_nodes(
+    small_clients: list[ClientGraph], optimiser: str
+) -> None:
+    settings = {**QUICK, "outer_steps": 2, "optimiser": optimiser, "lr": 0.05}
+    method = make("graphfl", small_clients, **settings)
+    row = rounds(method, 1)[0]
+    total = sum(client.train_mask.sum() for client in small_clients)
+    expected: dict[str, Any] = {}
+    loss = 0.0
+    for client in small_clients:
+        model = local(client, **settings)
+        share = client.train_mask.sum() / total
+        loss += share * model.learn(1)
+        for name, value in model.weights().items():
+            expected[name] = expected.get(name, 0) + share * value.astype(np.float64)
+    assert close(method.state()["weights"], expected, 1e-6)
+    assert row["query_loss"] == pytest.approx(loss, rel=1e-5)
+
+
+def test_an_outer_step_of_gradient_descent_by_hand(small_clients: list[ClientGraph]) -> None:
+    """θ - lr (g + decay θ), with g the mean of two tasks' gradients in float64 of plain torch."""
+    settings: dict[str, Any] = {**QUICK, "optimiser": "sgd", "dropout": 0.0, "lr": 0.3}
+    client = small_clients[0]
+    model = local(client, **settings)
+    x = client.to_pyg().x.double()
+    n = client.num_nodes
+    a = torch.eye(n, dtype=torch.float64)
+    a[client.edge_index[1], client.edge_index[0]] = 1
+    scale = a.sum(1) ** -0.5
+    q = scale[:, None] * a * scale
+    z = (q @ q @ x)[client.train_mask]
+    y = torch.from_numpy(client.y[client.train_mask])
+    start = {name: torch.tensor(value).double() for name, value in model.weights().items()}
+    w, b = (value.requires_grad_() for value in start.values())
+    total: Any = 0
+    for task in model.tasks(1, 0):
+        u, v = w, b
+        for _ in range(2):
+            s = torch.nn.functional.cross_entropy(z[task.support] @ u + v, y[task.support])
+            du, dv = torch.autograd.grad(s, [u, v], create_graph=True)
+            u, v = u - 0.1 * du, v - 0.1 * dv
+        total += torch.nn.functional.cross_entropy(z[task.query] @ u + v, y[task.query]) / 2
+    total.backward()
+    loss = model.learn(1)
+    assert loss == pytest.approx(float(total.detach()), rel=1e-5)
+    for (name, value), found in zip(start.items(), model.weights().values(), strict=True):
+        there = value.detach()
+        assert value.grad is not None
+        expected = there - 0.3 * (value.grad + 5e-4 * there)
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-6, err_msg=name)
+
+
+def test_second_derivatives_change_the_step(small_clients: list[ClientGraph]) -> None:
+    found = []
+    for first_order in (False, True):
+        model = local(small_clients[0], **QUICK, first_order=first_order)
+        model.learn(1)
+        found.append(model.weights())
+    assert not close(*found, 1e-6)
+
+
+def test_adaptation_descends_the_loss_of_the_training_nodes_only(
+    small_clients: list[ClientGraph],
+) -> None:
+    client = small_clients[0]
+    model = local(client, adapt_steps=5, adapt_lr=0.2)
+    before = model.weights()
+    found = model.adapted()
+    assert close(before, model.weights(), 0), "the global weights are held"
+    assert model.evaluate_adapted()[0] < model.evaluate()[0]
+    others = ~client.train_mask
+    wrong = replace(client, y=np.where(others, (client.y + 1) % client.classes, client.y))
+    blind = local(wrong, adapt_steps=5, adapt_lr=0.2).adapted()
+    assert all(torch.equal(found[name], blind[name]) for name in found)
+    same = local(client, inner_lr=0.2, adapt_steps=5).adapted()
+    assert all(torch.equal(found[name], same[name]) for name in found), "adapt_lr 0 is inner_lr"
+    none = local(client, adapt_steps=0)
+    assert np.array_equal(none.evaluate_adapted(), none.evaluate())
+
+
+def test_adaptation_may_see_fewer_nodes(small_clients: list[ClientGraph]) -> None:
+    client = small_clients[0]
+    train = np.flatnonzero(client.train_mask)
+    order = numpy_generator(0, "adaptation", client.name).permutation(len(train))
+    seen = np.isin(np.arange(client.num_nodes), train[order[:3]])
+    few = client.with_masks(seen, client.val_mask, client.test_mask)
+    found, expected = local(client, adapt_support=3).adapted(), local(few).adapted()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+def test_adaptation_helps_where_clients_differ() -> None:
+    """Label skew and weak features: which classes a client has tells more than one network can."""
+    data = DataSettings(
+        nodes=240, classes=4, features=60, degree=4, homophily=0.4, topic_strength=0.15
+    )
+    adapted, unadapted, plain = [], [], []
+    for seed in range(3):
+        graph = autofgl.load("synthetic", seed=seed, settings=data)
+        skew = PartitionSettings(dirichlet_beta=0.2)
+        clients = autofgl.partition(graph, 4, "dirichlet", seed, settings=skew)
+        common: dict[str, Any] = {"seed": seed, "model": "sgc", "lr": 0.05, "strict": False}
+        meta = make("graphfl", clients, **common, inner_steps=5, adapt_steps=5)
+        rounds(meta, 8)
+        found = meta.finish()
+        adapted.append(found.test_accuracy)
+        unadapted.append(found.extra["unadapted_test_accuracy"])
+        usual = make(
+            "fedavg", clients, **common, aggregate="parameters", normalize_features=False
+        )  # fmt: skip
+        rounds(usual, 8)
+        plain.append(usual.finish().test_accuracy)
+    print("adapted, unadapted, fedavg:", np.round([adapted, unadapted, plain], 3).tolist())
+    assert np.min(np.subtract(adapted, unadapted)) > 0.15
+    assert np.mean(adapted) > np.mean(unadapted) + 0.25
+    assert np.mean(adapted) > np.mean(plain) + 0.15
+
+
+def test_it_learns(small_graph: ClientGraph) -> None:
+    clients = autofgl.partition(small_graph, clients=3, method="random", seed=0)
+    method = make("graphfl", clients, inner_steps=4, lr=0.05, strict=False)
+    rows = rounds(method, 15)
+    assert rows[-1]["query_loss"] < 0.8 * rows[0]["query_loss"]
+    assert rows[-1]["unadapted_test_accuracy"] > rows[0]["unadapted_test_accuracy"] + 0.2
+    assert method.finish().test_accuracy > 0.7
+
+
+def test_the_last_round_counts_unless_validation_is_to_choose(
+    small_clients: list[ClientGraph],
+) -> None:
+    last = make("graphfl", small_clients, **QUICK, lr=0.3)
+    rounds(last, 4)
+    expected = last.state()["weights"]
+    found = last.finish()
+    assert found.extra["best_round"] == 4
+    assert close(found.models["model"], expected, 0)
+    chosen = make("graphfl", small_clients, **QUICK, lr=0.3, select="accuracy")
+    rows = rounds(chosen, 4)
+    outcome = chosen.finish()
+    assert outcome.val_accuracy >= max(row["val_accuracy"] for row in rows)
+    best = outcome.extra["best_round"]
+    if best < 4:
+        assert rows[best]["test_accuracy"] == pytest.approx(outcome.test_accuracy)
+
+
+def test_patience_ends_the_run(small_clients: list[ClientGraph]) -> None:
+    method = make("graphfl", small_clients, **{**QUICK, "rounds": 99}, patience=2, lr=2.0)
+    method.setup()
+    while not method.done:
+        method.step()
+    assert method.round < 40
+
+
+def label_clients(graph: ClientGraph) -> list[ClientGraph]:
+    """Three clients with a class of their own each."""
+    return autofgl.partition(graph, clients=3, method="labels", seed=0)
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_new_clients_only_adapt(small_graph: ClientGraph, secure: str) -> None:
+    """The last client's class is in nobody's training: only adaptation can find it."""
+    clients = label_clients(small_graph)
+    messages: list[tuple[str, bool]] = []
+
+    def watch(way: str, party: str, op: str, payload: Payload) -> None:
+        if way == "down" and party == "client-2" and op in ("round", "conclude"):
+            messages.append((op, "weights" in payload))
+
+    settings: dict[str, Any] = {"new_clients": 1, "tasks": 1, "rounds": 8, "lr": 0.05}
+    method = make("graphfl", clients, secure=secure, observer=watch, **settings)
+    rows = rounds(method, 8)
+    assert all(row["clients"] == 2 for row in rows)
+    found = method.finish()
+    assert messages == [("round", False)] * 9 + [("conclude", True)]
+    alone = make("graphfl", clients[:2], **{**settings, "new_clients": 0})
+    rounds(alone, 8)
+    expected = alone.finish()
+    assert close(found.models["model"], expected.models["model"], 1e-5)
+    seen, new = found.extra["seen"], found.extra["new"]
+    assert (seen["clients"], new["clients"]) == (2, 1)
+    assert seen["test_accuracy"] == pytest.approx(expected.test_accuracy)
+    assert rows[-1]["val_accuracy"] <= 1
+    assert new["unadapted_test_accuracy"] < 0.2
+    assert new["test_accuracy"] > 0.9
+    tests = [int(client.test_mask.sum()) for client in clients]
+    both = (seen["test_accuracy"] * sum(tests[:2]) + new["test_accuracy"] * tests[2]) / sum(tests)
+    assert found.test_accuracy == pytest.approx(both)
+    assert [row["new"] for row in found.per_client] == [False, False, True]
+    assert ("unadapted_test_accuracy" in found.per_client[0]) == (secure == "none")
+
+
+def test_somebody_has_to_train(small_clients: list[ClientGraph], out: Path) -> None:
+    with pytest.raises(UserError, match="new_clients=3 leaves none of the 3 clients"):
+        autofgl.run("graphfl", small_clients, out=out, new_clients=3)
+    assert not out.exists()
+    method = make("graphfl", small_clients, **QUICK, new_clients=2)
+    rounds(method, 1)
+    method.federation.drop("client-0")
+    with pytest.raises(FederationError, match="no client is left that may train"):
+        method.step()
+
+
+def test_partial_participation_is_seeded_and_counts(small_graph: ClientGraph) -> None:
+    clients = autofgl.partition(small_graph, clients=6, method="random", seed=0)
+    trained: list[list[str]] = [[], []]
+    for run in (0, 1):
+
+        def watch(way: str, party: str, op: str, payload: Payload, run: int = run) -> None:
+            if way == "down" and op == "round" and payload["train"]:
+                trained[run].append(party)
+
+        method = make(
+            "graphfl", clients, **QUICK, participation=0.4, new_clients=1, observer=watch
+        )  # fmt: skip
+        rows = rounds(method, 4)
+        assert [row["clients"] for row in rows] == [2] * 4
+    assert trained[0] == trained[1]
+    assert len(set(trained[0])) > 2
+    assert "client-5" not in trained[0]
+
+
+@pytest.mark.parametrize("secure", [mode for mode in MODES if mode != "none"])
+def test_secure_modes_give_the_plain_run(secure: str, small_clients: list[ClientGraph]) -> None:
+    found = []
+    for mode in ("none", secure):
+        settings = {**QUICK, "rounds": 3, "participation": 0.6}
+        method = make("graphfl", small_clients, secure=mode, **settings)
+        rows = rounds(method, 3)
+        found.append((rows, method.finish()))
+    (plain_rows, plain), (rows, outcome) = found
+    assert outcome.test_accuracy == plain.test_accuracy
+    assert outcome.extra["unadapted_test_accuracy"] == plain.extra["unadapted_test_accuracy"]
+    assert close(outcome.models["model"], plain.models["model"], 1e-4)
+    for row, other in zip(rows, plain_rows, strict=True):
+        assert row["query_loss"] == pytest.approx(other["query_loss"], rel=1e-3)
+    assert outcome.per_client == [{"name": c.name, "new": False} for c in small_clients]
+
+
+def test_a_lost_client_is_dropped_and_the_run_goes_on(
+    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = make("graphfl", small_clients, **QUICK)
+    answer = GraphFLClient.round
+
+    def dying(self: GraphFLClient, payload: Payload) -> Payload:
+        if self._graph.name == "client-1" and payload["round"] == 3:
+            raise SystemExit("gone")
+        return answer(self, payload)
+
+    monkeypatch.setattr(GraphFLClient, "round", dying)
+    rows = rounds(method, 4)
+    assert rows[2]["failed"] == ["client-1"]
+    assert "failed" not in rows[3]
+    assert [row["clients"] for row in rows] == [3, 3, 2, 2]
+    assert [row["name"] for row in method.finish().per_client] == ["client-0", "client-2"]
+
+
+def test_clients_with_few_or_no_labels_take_part(small_clients: list[ClientGraph]) -> None:
+    first, second, third = small_clients
+    none = np.zeros(0, np.int64)
+    mask = np.zeros(0, np.bool_)
+    empty = replace(
+        third, name="client-3", x=third.x[:0], edge_index=np.zeros((2, 0), np.int64), y=none,
+        train_mask=mask, val_mask=mask, test_mask=mask, node_id=none, boundary=Boundary.empty(),
+    )  # fmt: skip
+    clients = [first, with_labels(second, 1), with_labels(third, 0, others=False), empty]
+    method = make("graphfl", clients, **QUICK)
+    rows = rounds(method, 4)
+    assert all(np.isfinite(row["query_loss"]) for row in rows)
+    assert [row["train"] for row in method.finish().per_client][1:] == [1, 0, 0]
+    without = make("graphfl", [first, clients[1]], **QUICK)
+    rounds(without, 4)
+    assert close(method.state()["weights"], without.state()["weights"], 1e-6), "they weigh nothing"
+
+
+def test_nobody_has_labels(small_clients: list[ClientGraph]) -> None:
+    clients = [with_labels(client, 0) for client in small_clients]
+    method = make("graphfl", clients, **QUICK)
+    method.setup()
+    before = method.state()["weights"]
+    row = method.step()
+    assert row["query_loss"] == 0
+    assert row["test_accuracy"] == row["unadapted_test_accuracy"]
+    assert close(method.state()["weights"], before, 0)
+
+
+def test_a_diverging_client_is_named(small_clients: list[ClientGraph]) -> None:
+    broken = replace(small_clients[0], x=np.full(small_clients[0].x.shape, np.nan, "f4"))
+    method = make("graphfl", [broken, *small_clients[1:]], **QUICK)
+    with pytest.raises(FederationError, match=r"client-0 diverges as it adapts: lower 'adapt_lr'"):
+        rounds(method, 1)
+    method = make("graphfl", [broken, *small_clients[1:]], **{**QUICK, "adapt_steps": 0})
+    with pytest.raises(FederationError, match="client-0"):
+        rounds(method, 1)
+
+
+def test_features_labels_and_edges_never_travel(small_clients: list[ClientGraph]) -> None:
+    arrays: list[Any] = []
+
+    def watch(way: str, party: str, op: str, payload: Payload) -> None:
+        stack: list[Any] = [payload]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, dict | list):
+                stack += value.values() if isinstance(value, dict) else value
+            elif isinstance(value, np.ndarray):
+                arrays.append(value)
+            assert not isinstance(value, bytes) or not value
+
+    method = make("graphfl", small_clients, observer=watch, **QUICK)
+    rounds(method, 3)
+    adapted = {}
+    for client in small_clients:
+        model = local(client, **QUICK)
+        model.load_weights(method.state()["weights"])
+        adapted[client.name] = np.concatenate([v.reshape(-1) for v in model.adapted().values()])
+    method.finish()
+    assert arrays, "the observer saw nothing"
+    lengths = {length for array in arrays for length in array.shape}
+    for client in small_clients:
+        assert not lengths & {client.num_nodes, client.num_edges}
+        own = adapted[client.name]
+        for array in arrays:
+            flat = array.reshape(-1)
+            for begin in range(len(flat) - len(own) + 1):
+                assert not np.allclose(flat[begin : begin + len(own)], own, rtol=1e-4, atol=1e-6)
+    weights = [array for array in arrays if array.shape == (36, 3)]
+    assert weights, "the global weights do travel, and so the test can fail"
+
+
+def test_a_run_ends_with_both_figures(small_clients: list[ClientGraph], out: Path) -> None:
+    result = autofgl.run("graphfl", small_clients, out=out, **QUICK, model="gcn", hidden=8)
+    assert result.figures["architecture"].startswith("gcn, 2 layers")
+    assert result.figures["best_round"] == 4
+    for row in (result.figures, *result.figures["per_client"], *result.history):
+        assert 0 <= row["unadapted_test_accuracy"] <= 1
+        assert 0 <= row["test_accuracy"] <= 1
+    assert "new" not in result.figures
+    data = small_clients[0].to_pyg()
+    assert result.model(data.x, data.edge_index).shape == (small_clients[0].num_nodes, 3)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"inner_lr": 0}, {"tasks": 0}, {"optimiser": "adagrad"}, {"model": "cgs"}]
+)
+def test_wrong_settings_are_refused(
+    settings: dict[str, Any], small_clients: list[ClientGraph], out: Path
+) -> None:
+    with pytest.raises(UserError):
+        autofgl.run("graphfl", small_clients, out=out, **settings)
