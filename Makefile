@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # A search of about a minute: few networks of at most three layers.
 DEMO := layers=3 population=24 codes_per_step=8 weight_steps=4 search_lr=0.01 generations=20 warmup=10 \
-	trials=4 trial_rounds=15 finalists=1 rounds=100
+	trials=10 trial_rounds=15 finalists=1 rounds=100
 
 .PHONY: install demo test test-all bench clean
 

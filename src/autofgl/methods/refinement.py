@@ -28,6 +28,8 @@ from autofgl.seeding import numpy_generator
 TRIES = 20
 #: The steps before the evolution.
 STEPS = 4
+#: Networks of the first step, even if there are few trials.
+FIRST = 3
 
 
 class Refinement:
@@ -42,7 +44,7 @@ class Refinement:
     def __init__(self, found: list[str], settings: SearchSettings, seed: int) -> None:
         self._space = make_space(settings)
         self._kinds = self._different_layers(found)
-        self._count = math.ceil(settings.trials / 6)
+        self._count = max(math.ceil(settings.trials / 6), FIRST)
         size = math.ceil(settings.trials / 3)
         rng = numpy_generator(seed, "trials")
         self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
@@ -109,12 +111,12 @@ class Refinement:
         return str(network)
 
     def _different_layers(self, found: list[str]) -> list[Genotype]:
-        """The best network of each kind of layers, best first."""
+        """The best network of each kind of layers, best first; one without any comes last."""
         kinds: dict[Any, Genotype] = {}
         for code in found:
             network = self._space.parse(code)
             kinds.setdefault(network.shape()[1], network)
-        return list(kinds.values())
+        return sorted(kinds.values(), key=lambda network: network.depth == 0)
 
 
 def _between(input_: str, layers: Genotype, output: str) -> Genotype:
