@@ -3,33 +3,13 @@ from typing import Any
 
 import pytest
 
-from autofgl.config import (
-    check_config,
-    parse_duration,
-    parse_settings,
-    read_config_file,
-    sort_settings,
-)
+from autofgl.config import check_config, parse_settings, read_config_file, sort_settings
 from autofgl.errors import UserError
 from autofgl.methods.settings import FederatedSettings
 
 
 def config(**values: Any) -> Any:
     return check_config({"method": "fedavg", "dataset": "cora", **values})
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("90s", 90), ("10m", 600), ("1h30m", 5400), ("1h", 3600), ("2.5", 2.5), ("1m1.5s", 61.5)],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "soon", "10 minutes", "-5s", "m", "5x"])
-def test_bad_durations(text: str) -> None:
-    with pytest.raises(UserError, match="duration"):
-        parse_duration(text)
 
 
 def test_settings_are_typed_by_their_reader() -> None:

@@ -49,7 +49,7 @@ def run(
         clients: One graph for each client.
         secure: How sums are protected.
         seed: Root of all chance.
-        budget: Time after which no further round is begun, such as ``10m``.
+        budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         out: Run folder; a new one below ``runs/`` if not given.
         console: Where progress is shown; nothing is shown without one.
         **settings: The method's settings, as with ``--set``.
@@ -272,7 +272,7 @@ def _execute(
         if held is not None:
             method.hold(held)
         finished = run_rounds(
-            method, folder, budget_s=config.budget_s, console=console, title=config.method
+            method, folder, budget=config.time_budget, console=console, title=config.method
         )
         outcome = finished.outcome
         normalised = layers.method.normalize_features

@@ -55,7 +55,7 @@ def run(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Root of all chance. [default: 0]")] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Begin no round after this time, e.g. 90s, 10m, 1h30m.")
+        str | None, typer.Option(help="Begin no round after this time, e.g. 90s, 1h30m, '10m cpu'.")
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -169,7 +169,7 @@ def reproduce(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Tables: time for each search, e.g. 90s, 1h30m. [default: 10m]"),
+        typer.Option(help="Tables: time for each search, e.g. 90s, '10m cpu'. [default: 10m]"),
     ] = None,
     rounds: Annotated[
         int | None, typer.Option(help="Figures: rounds of each training. [default: 100]")

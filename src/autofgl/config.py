@@ -1,6 +1,5 @@
 """The configuration of a run: validated once, at the edge, and written into the run folder."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.graphs.synthetic import SyntheticSettings
+from autofgl.runs.budget import Budget
 from autofgl.secure import MODES
 
 ENGINES = ("inprocess",)
@@ -32,7 +32,7 @@ class RunConfig(BaseModel):
         partition: Name of the partitioner.
         secure: How sums are protected.
         seed: Root of all chance.
-        budget: Time after which no further round is begun, such as ``10m``.
+        budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         engine: What carries the messages.
         settings: ``--set`` values of dataset, partitioner and method.
     """
@@ -57,9 +57,9 @@ class RunConfig(BaseModel):
         return self.dataset is not None or (len(self.graphs) == 1 and (self.clients or 1) > 1)
 
     @property
-    def budget_s(self) -> float | None:
-        """The time budget in seconds."""
-        return None if self.budget is None else parse_duration(self.budget)
+    def time_budget(self) -> Budget | None:
+        """The time budget, if there is one."""
+        return None if self.budget is None else Budget.parse(self.budget)
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         raise unknown_name("secure mode", config.secure, MODES)
     if config.engine not in ENGINES:
         raise unknown_name("engine", config.engine, ENGINES)
-    _ = config.budget_s
+    _ = config.time_budget
     return config
 
 
@@ -157,19 +157,6 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
         settings[key.strip()] = parsed if scalar else value
     return settings
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of ``90s``, ``10m``, ``1h30m`` or a plain number.
-
-    Raises:
-        UserError: The text is not a duration.
-    """
-    match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip())
-    if not match or not any(match.groups()):
-        raise UserError(f"'{text}' is not a duration: write 90s, 10m or 1h30m")
-    hours, minutes, seconds = (float(part or 0) for part in match.groups())
-    return 3600 * hours + 60 * minutes + seconds
 
 
 def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Model:

@@ -100,6 +100,13 @@ def test_a_time_budget_ends_the_run_with_a_result(
     assert result.figures["wall_s"] < 10
 
 
+def test_a_budget_of_computing_ends_the_run_too(
+    small_clients: list[ClientGraph], out: Path
+) -> None:
+    result = autofgl.run("fedavg", small_clients, out=out, rounds=10**6, budget="0.5s cpu")
+    assert result.figures["stopped_by"] == "budget"
+
+
 def test_no_rounds_at_all_still_give_a_result(small_clients: list[ClientGraph], out: Path) -> None:
     result = autofgl.run("fedavg", small_clients, out=out, rounds=0)
     assert result.figures["rounds"] == 0

@@ -10,8 +10,18 @@ from autofgl.nn.space import Space
 
 
 class SpaceSettings(FederatedTraining):
-    """The search space A(L), and how a found network is trained from scratch afterwards."""
+    """The search space A(L), and how a found network is trained from scratch afterwards.
 
+    Found networks converge at different speeds: 200 rounds end the training of many APPNP layers
+    while their validation loss still falls, so that they train until it does not.
+    """
+
+    rounds: int = Field(default=600, ge=0, description="rounds of the federation, at most")
+    patience: int = Field(
+        default=100,
+        ge=0,
+        description="stop after so many rounds without a lower validation loss; 0: never",
+    )
     layers: int = Field(default=6, ge=1, le=12, description="most layers of a network, L")
     types: str = Field(
         default=",".join(PAPER_TYPES),
@@ -99,7 +109,11 @@ class SearchSettings(SpaceSettings):
         le=1,
         description="share of a time budget after which trials begin, all generations made or not",
     )
-    trial_rounds: int = Field(default=50, ge=1, description="rounds of such a training")
+    trial_rounds: int = Field(
+        default=100,
+        ge=1,
+        description="rounds of such a training; after 50 networks that learn fast look best",
+    )
     finalists: int = Field(
         default=3, ge=1, description="best codes that are trained; federated validation picks one"
     )

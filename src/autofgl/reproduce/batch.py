@@ -178,7 +178,7 @@ def _facts(config: RunConfig) -> dict[str, Any]:
     main = ("method", "dataset", "clients", "partition", "secure", "seed")
     facts = {
         **{key: getattr(config, key) for key in main},
-        "budget": None if config.budget_s is None else f"{config.budget_s:g}s",
+        "budget": None if config.time_budget is None else str(config.time_budget),
         **layers.dump(config),
     }
     return {**facts, "policy": Path(facts["policy"]).name} if facts.get("policy") else facts

@@ -1,6 +1,5 @@
 """The one loop that runs every method."""
 
-import time
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -8,6 +7,7 @@ from rich.console import Console
 from autofgl.errors import AutoFGLError
 from autofgl.methods.method import Method, Outcome, Row
 from autofgl.runs import checkpoint
+from autofgl.runs.budget import Budget, Stopwatch
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.history import History
 from autofgl.runs.interrupt import StopRequest
@@ -38,7 +38,7 @@ def run_rounds(
     method: Method,
     folder: RunFolder,
     *,
-    budget_s: float | None,
+    budget: Budget | None,
     console: Console | None,
     title: str,
 ) -> Finished:
@@ -47,15 +47,12 @@ def run_rounds(
     Raises:
         Interrupted: Ctrl-C or SIGTERM; everything is saved.
     """
-    before = _begin(method, folder)
-    start = time.perf_counter()
-
-    def elapsed() -> float:
-        return before + time.perf_counter() - start
+    watch = _begin(method, folder)
 
     def save() -> None:
         method.before_checkpoint()
-        state = {"method": method.state(), "round": method.round, "wall_s": elapsed()}
+        state = {"method": method.state(), "round": method.round, "wall_s": watch.wall_s}
+        state["cpu_s"] = watch.cpu_s
         checkpoint.save(folder.checkpoints, method.round, state, method.federation)
 
     history = History(folder.history, keep_until=method.round)
@@ -65,14 +62,15 @@ def run_rounds(
         with StopRequest() as stop, RunProgress(title, method.rounds, console) as progress:
             out_of_time = False
             while True:
-                if budget_s is not None:
-                    method.pace(elapsed() / budget_s)
-                if not out_of_time and _spent(elapsed(), budget_s):
-                    out_of_time = True
-                    method.wrap_up()
+                if budget is not None:
+                    spent = watch.spent(budget)
+                    method.pace(spent)
+                    if not out_of_time and spent >= 1:
+                        out_of_time = True
+                        method.wrap_up()
                 if method.done:
                     break
-                row = _complete(method.step(), method, elapsed())
+                row = _complete(method.step(), method, watch.wall_s)
                 history.append(row)
                 if events is not None:
                     events.append(row)
@@ -86,23 +84,23 @@ def run_rounds(
                     )
             save()
             stopped_by = "budget" if out_of_time else _reason(method)
-            return Finished(method.finish(), elapsed(), stopped_by)
+            return Finished(method.finish(), watch.wall_s, stopped_by)
     finally:
         history.close()
         if events is not None:
             events.close()
 
 
-def _begin(method: Method, folder: RunFolder) -> float:
-    """Resume from the newest checkpoint or set up afresh; seconds spent in earlier sittings."""
+def _begin(method: Method, folder: RunFolder) -> Stopwatch:
+    """Resume from the newest checkpoint or set up afresh; the time begins with the rounds."""
     if not checkpoint.exists(folder.checkpoints):
         method.connect()
         method.setup()
-        return 0.0
+        return Stopwatch()
     state = checkpoint.load_latest(folder.checkpoints, method.federation)
     method.connect()
     method.load_state(state["method"])
-    return float(state["wall_s"])
+    return Stopwatch(state["wall_s"], state["cpu_s"])
 
 
 def _complete(row: Row, method: Method, wall_s: float) -> Row:
@@ -116,10 +114,6 @@ def _complete(row: Row, method: Method, wall_s: float) -> Row:
     if meter.total("peer"):
         traffic["bytes_peer"] = meter.total("peer")
     return {**row_start, **traffic, **row}
-
-
-def _spent(elapsed: float, budget_s: float | None) -> bool:
-    return budget_s is not None and elapsed >= budget_s
 
 
 def _reason(method: Method) -> str:
