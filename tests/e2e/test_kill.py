@@ -51,6 +51,16 @@ def figures(out: Path) -> dict[str, object]:
     return {key: value for key, value in found.items() if key not in TIMES}
 
 
+def first_difference(ours: Path, theirs: Path) -> str:
+    """The first round whose figures differ, which tells a wrong state from chance on the way."""
+    rows = (read_history(folder / "history.jsonl") for folder in (ours, theirs))
+    for one, other in zip(*rows, strict=True):
+        differing = {key for key in one | other if one.get(key) != other.get(key)} - TIMES
+        if differing:
+            return f"round {one['round']} differs in {sorted(differing)}: {one} and {other}"
+    return "no round differs"
+
+
 @pytest.mark.parametrize("aggregate", ["parameters", "gradients"])
 def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, aggregate: str) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -62,9 +72,10 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, aggregate: str) -
     finish(process, -signal.SIGKILL)
     assert not (cut / "result.json").exists(), f"killed at round {at}, and yet there is a result"
     finish(start(["run", "--resume", str(cut)]), 0)
-    assert figures(cut) == figures(whole), f"killed at round {at}"
+    about = f"killed at round {at}; {first_difference(cut, whole)}"
+    assert figures(cut) == figures(whole), about
     ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (cut, whole))
-    assert ours == theirs, f"killed at round {at}"
+    assert ours == theirs, about
     rounds = [row["round"] for row in read_history(cut / "history.jsonl")]
     assert rounds == list(range(1, 61))
 
