@@ -5,7 +5,7 @@ from collections.abc import Callable
 from autofgl.federation.payload import decode, encode
 from autofgl.methods.refinement import Refinement
 from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.trials import Tried
+from autofgl.methods.trials import Tried, distinct
 from autofgl.nn.space import Space
 
 FOUND = [
@@ -26,7 +26,8 @@ def play(
     """Try so many networks, each scored by its text; what was asked for."""
     asked = []
     for _ in range(count):
-        asked.append(refinement.ask(tried))
+        able = [one for one in tried if not one.diverged]
+        asked.append(refinement.ask(tried, min(able, key=lambda one: one.score, default=None)))
         tried.append(Tried(asked[-1], score(asked[-1]), 0.5, 0.5))
         refinement.tell(tried[-1].score)
     return asked
@@ -55,6 +56,23 @@ def test_then_come_children_and_nothing_twice() -> None:
     space = Space(3)
     assert len({space.parse(network).shape() for network in asked}) == 30
     assert min(map(prefer, asked[15:])) <= min(map(prefer, asked[:15]))
+
+
+def test_activations_come_again_if_other_layers_turn_out_best() -> None:
+    def score(network: str) -> float:
+        return prefer(network) - 5 * (network == "relu | arma<0 | identity")
+
+    asked = play(Refinement(FOUND, SETTINGS, seed=1), 23, score, [])
+    ends = ("identity", "tanh", "sigmoid", "softmax")
+    outputs = {f"relu | arma<0 | {output}" for output in ("tanh", "sigmoid", "softmax")}
+    assert outputs <= set(asked[15:19])
+    assert {f"{start} | arma<0 | identity" for start in ends} <= set(asked[18:23])
+
+
+def test_of_equal_figures_one_network_is_enough() -> None:
+    losses = {"a": 0.5, "b": 0.5 + 1e-8, "c": 0.6}
+    one, same, other = (Tried(name, 0.2, 0.8, loss) for name, loss in losses.items())
+    assert distinct([one, same, other]) == [one, other]
 
 
 def test_networks_that_diverge_are_passed_over() -> None:

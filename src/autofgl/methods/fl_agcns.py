@@ -40,7 +40,7 @@ from autofgl.methods.generations import Generations
 from autofgl.methods.method import Outcome, Row
 from autofgl.methods.refinement import Refinement
 from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.trials import Trials, Tried
+from autofgl.methods.trials import Trials, Tried, distinct
 
 
 class FLAGCNS(ArchitectureSearch):
@@ -178,7 +178,8 @@ class FLAGCNS(ArchitectureSearch):
         """One round of a network on trial."""
         self._refinement = self._refinement or self._refine()
         if not self._trials.running:
-            self._trials.begin(self._refinement.ask(self._trials.tried))
+            best = next(iter(self._best_tried()), None)
+            self._trials.begin(self._refinement.ask(self._trials.tried, best))
         self._trial_rounds += 1
         row = self._trials.step()
         if not self._trials.running:
@@ -190,7 +191,7 @@ class FLAGCNS(ArchitectureSearch):
 
     def _finalists(self) -> list[str]:
         """The best by their trials, then by FLL."""
-        tried = [one.genotype for one in self._best_tried()]
+        tried = [one.genotype for one in distinct(self._best_tried())]
         known = {one.genotype for one in self._trials.tried}
         rest = [code for code in self._candidates if code not in known]
         return [*tried, *rest][: self.settings.finalists] or self._candidates[:1]

@@ -8,7 +8,8 @@ trials go one step at a time, each from the best network so far:
 2. the best of them with every other output activation,
 3. the best so far with every other input activation,
 4. the search's layers between the activations that have turned out best,
-5. children of the best, by evolution, as long as there are trials left.
+5. if that has changed which network is best, its activations once more,
+6. children of the best, by evolution, as long as there are trials left.
 """
 
 import math
@@ -26,8 +27,8 @@ from autofgl.seeding import numpy_generator
 
 #: How often another child is asked for if its network was tried before.
 TRIES = 20
-#: The steps before the evolution.
-STEPS = 4
+#: What is varied in the steps before the evolution.
+STEPS = ("found", "outputs", "inputs", "layers", "outputs", "inputs")
 #: Networks of the first step, even if there are few trials.
 FIRST = 3
 
@@ -52,14 +53,15 @@ class Refinement:
         self._queue: list[str] = []
         self._last = ""
 
-    def ask(self, tried: Sequence[Tried]) -> str:
+    def ask(self, tried: Sequence[Tried], best: Tried | None) -> str:
         """A network that was not tried, if one turns up soon.
 
         Args:
             tried: All that were tried until now.
+            best: The one that would be chosen now.
         """
         known = {self._space.parse(one.genotype).shape() for one in tried}
-        self._last = self._planned(tried, known) or self._child(known)
+        self._last = self._planned(best, known) or self._child(known)
         return self._last
 
     def tell(self, score: float) -> None:
@@ -77,28 +79,27 @@ class Refinement:
         self._step, self._queue, self._last = state["step"], list(state["queue"]), state["last"]
         self._evolution.load_state(state["evolution"])
 
-    def _planned(self, tried: Sequence[Tried], known: set[Any]) -> str:
+    def _planned(self, best: Tried | None, known: set[Any]) -> str:
         """The next network of the steps before the evolution; empty if there is none."""
-        while self._queue or self._step < STEPS:
+        while self._queue or self._step < len(STEPS):
             if not self._queue:
+                self._queue = [str(network) for network in self._plan(STEPS[self._step], best)]
                 self._step += 1
-                self._queue = [str(network) for network in self._plan(self._step, tried)]
             while self._queue:
                 network = self._queue.pop(0)
                 if self._space.parse(network).shape() not in known:
                     return network
         return ""
 
-    def _plan(self, step: int, tried: Sequence[Tried]) -> list[Genotype]:
+    def _plan(self, step: str, best_tried: Tried | None) -> list[Genotype]:
         """The networks of a step, from the best so far."""
-        able = [one for one in tried if not one.diverged]
-        if step == 1 or not able:
+        if step == "found" or best_tried is None:
             return self._kinds[: self._count]
-        best = self._space.parse(min(able, key=lambda one: one.score).genotype)
+        best = self._space.parse(best_tried.genotype)
         ends = self._space.activations
-        if step == 2:
+        if step == "outputs":
             return [_between(best.input, best, output) for output in ends]
-        if step == 3:
+        if step == "inputs":
             return [_between(input_, best, best.output) for input_ in ends]
         kinds = self._kinds[: 2 * self._count]
         return [_between(best.input, kind, best.output) for kind in kinds]

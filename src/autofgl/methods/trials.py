@@ -40,6 +40,14 @@ class Tried:
         return math.isinf(self.score)
 
 
+def distinct(tried: Sequence[Tried]) -> list[Tried]:
+    """Without those whose figures an earlier one has: two parallel APPNP layers, say, are one."""
+    first: dict[tuple[float, float], Tried] = {}
+    for one in tried:
+        first.setdefault((one.val_accuracy, round(one.val_loss, 5)), one)
+    return list(first.values())
+
+
 class Trials:
     """Tries networks, and remembers what became of them.
 
