@@ -35,7 +35,7 @@ def run(
     method: str,
     clients: Sequence[ClientGraph],
     *,
-    secure: str = "none",
+    secure: str | None = None,
     seed: int = 0,
     budget: str | None = None,
     out: str | Path | None = None,
@@ -47,7 +47,7 @@ def run(
     Args:
         method: Name of the method, e.g. ``fedavg``.
         clients: One graph for each client.
-        secure: How sums are protected.
+        secure: How sums are protected; the method's own choice if not given.
         seed: Root of all chance.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         out: Run folder; a new one below ``runs/`` if not given.
@@ -276,7 +276,8 @@ def _execute(
         )
         outcome = finished.outcome
         normalised = layers.method.normalize_features
-        save_models(folder.path, outcome.models, outcome.spec, {"normalize_features": normalised})
+        info = {"normalize_features": normalised}
+        save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
         for name, data in outcome.files.items():
             write_bytes(folder.path / name, data)
         figures = _figures(config, layers, clients, method, finished)

@@ -13,6 +13,7 @@ from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.graphs.synthetic import SyntheticSettings
 from autofgl.runs.budget import Budget
+from autofgl.methods.catalog import find_method
 from autofgl.secure import MODES
 
 ENGINES = ("inprocess",)
@@ -30,7 +31,7 @@ class RunConfig(BaseModel):
         data_root: Folder with raw files of public datasets.
         clients: Number of clients; none: 3 for a dataset, one for each file.
         partition: Name of the partitioner.
-        secure: How sums are protected.
+        secure: How sums are protected; :func:`check_config` fills in the method's own choice.
         seed: Root of all chance.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         engine: What carries the messages.
@@ -87,7 +88,7 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
     for key in values:
         if key not in RunConfig.model_fields:
             raise unknown_name("configuration key", str(key), RunConfig.model_fields)
-    config = validated(RunConfig, dict(values))
+    config = validated(RunConfig, _with_secure(values))
     if config.dataset and config.graphs:
         raise UserError("give either --dataset or --graphs, not both")
     if len(config.graphs) > 1 and config.clients not in (None, len(config.graphs)):
@@ -101,6 +102,13 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         raise unknown_name("engine", config.engine, ENGINES)
     _ = config.time_budget
     return config
+
+
+def _with_secure(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values with the method's own secure mode where none is given."""
+    if values.get("secure") is not None or "method" not in values:
+        return dict(values)
+    return {**values, "secure": find_method(str(values["method"])).default_secure}
 
 
 def sort_settings(config: RunConfig, method_settings: type[BaseModel]) -> Layers:

@@ -35,6 +35,10 @@ class TrialModel(LocalModel):
         nothing = np.zeros_like(graph.test_mask)
         hidden = graph.with_masks(graph.train_mask, graph.val_mask, nothing)
         super().__init__(hidden, spec, settings, seed)
+
+    def begin(self, spec: NetworkSpec, settings: TrainSettings) -> None:
+        """See :class:`~autofgl.methods.local_model.LocalModel`."""
+        super().begin(spec, settings)
         self._diverged = False
 
     def train(self, epochs: int, at: int) -> None:

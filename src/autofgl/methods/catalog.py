@@ -11,6 +11,7 @@ from autofgl.methods.fl_rl import FLRL
 from autofgl.methods.graphfl import GraphFL
 from autofgl.methods.method import Method
 from autofgl.methods.separate import Separate
+from autofgl.methods.sfgnn import SFGNN
 
 METHODS: dict[str, type[Method]] = {
     "centralized": Centralized,
@@ -22,6 +23,7 @@ METHODS: dict[str, type[Method]] = {
     "fl-darts": FLDarts,
     "fedgraph": FedGraph,
     "graphfl": GraphFL,
+    "sfgnn": SFGNN,
 }
 
 

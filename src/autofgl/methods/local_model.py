@@ -34,7 +34,6 @@ class LocalModel:
         self, graph: ClientGraph, spec: NetworkSpec, settings: TrainSettings, seed: int
     ) -> None:
         self.name = graph.name
-        self.settings = settings
         self._seed = seed
         self._features = InputFeatures.from_client(graph.x)
         if settings.normalize_features:
@@ -44,8 +43,13 @@ class LocalModel:
         self._nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
         labels = torch.from_numpy(graph.y)
         self._labels = [labels[nodes] for nodes in self._nodes]
+        self.begin(spec, settings)
+
+    def begin(self, spec: NetworkSpec, settings: TrainSettings) -> None:
+        """Begin with a network at its initial weights; the features stay scaled as they are."""
         self.spec = spec
-        self.model = build_network(spec, torch_generator(seed, "weights"))
+        self.settings = settings
+        self.model = build_network(spec, torch_generator(self._seed, "weights"))
         self._optimiser = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )

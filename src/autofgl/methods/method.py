@@ -31,12 +31,14 @@ class Outcome:
         test_accuracy, val_accuracy: Federated accuracies in [0, 1] of the chosen weights.
         per_client: Name, sizes and accuracies of each client, as far as the method reveals them.
         spec: JSON form of the network.
-        models: Weights by name; one entry ``model`` unless every client has its own.
+        models: Weights by name; one entry ``model`` unless every client has its own; none where
+            they stay with the clients.
         parameters: Number of parameters of one network.
         inference_s: Seconds that a client needs to classify its nodes, mean over clients.
         architecture: The network in words.
         extra: More for ``result.json``.
         files: More for the run folder, by name.
+        specs: JSON form of each of the networks in ``models``, where they differ.
     """
 
     test_accuracy: float
@@ -49,6 +51,7 @@ class Outcome:
     architecture: str
     extra: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
+    specs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 class Method(ABC):
@@ -61,6 +64,8 @@ class Method(ABC):
     Settings: ClassVar[type[TrainSettings]]
     #: Whether the method sums through :mod:`autofgl.secure`, so that a secure mode means something.
     sums_securely: ClassVar[bool] = False
+    #: The secure mode of a run that names none.
+    default_secure: ClassVar[str] = "none"
 
     def __init__(
         self, federation: Federation, settings: Any, seed: int, secure: str = "none"

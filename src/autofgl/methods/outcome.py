@@ -50,7 +50,7 @@ def outcome(report: Report, spec: dict[str, Any], models: dict[str, Weights]) ->
     return Outcome(
         test_accuracy=report.metrics.test_accuracy,
         val_accuracy=report.metrics.val_accuracy,
-        per_client=[_client(name, told) for name, told in report.clients.items()],
+        per_client=client_lines(report.clients),
         spec=spec,
         models=models,
         parameters=sum(value.size for value in one_model.values()),
@@ -58,6 +58,11 @@ def outcome(report: Report, spec: dict[str, Any], models: dict[str, Weights]) ->
         architecture=in_words(spec_from_json(spec)),
         extra={"best_round": report.best_round, "val_loss": report.metrics.val_loss},
     )
+
+
+def client_lines(clients: Mapping[str, Payload]) -> list[dict[str, Any]]:
+    """A line for each client, with what :func:`describe` tells; its name alone without that."""
+    return [_client(name, told) for name, told in clients.items()]
 
 
 def _client(name: str, told: Payload) -> dict[str, Any]:

@@ -18,15 +18,20 @@ _SINGLE = "model"
 
 
 def save_models(
-    folder: Path, models: dict[str, dict[str, Any]], network: dict[str, Any], info: dict[str, Any]
+    folder: Path,
+    models: dict[str, dict[str, Any]],
+    network: dict[str, Any],
+    info: dict[str, Any],
+    networks: dict[str, dict[str, Any]] | None = None,
 ) -> None:
     """Write the weights and the description of one network or of one for each client.
 
     Args:
         folder: The run folder.
-        models: Weights by name; ``model`` if there is only one.
+        models: Weights by name; ``model`` if there is only one; none if they stay with the clients.
         network: JSON form of the network.
         info: What a user of the weights must know besides, such as feature scaling.
+        networks: JSON form of each client's network, where they differ.
     """
     flat = {
         _key(name, key): np.ascontiguousarray(value)
@@ -35,6 +40,8 @@ def save_models(
     }
     write_bytes(folder / "model.safetensors", safetensors.numpy.save(flat))
     description = {"format": 1, "network": network, "models": sorted(models), **info}
+    if networks:
+        description["networks"] = networks
     write_text(folder / "model.json", json.dumps(description, indent=2) + "\n")
 
 
@@ -68,7 +75,8 @@ def load_model(folder: Path, name: str | None = None) -> nn.Module:
     """
     description = read_description(folder)
     chosen = _choose(description["models"], name)
-    model = build_network(spec_from_json(description["network"]))
+    network = description.get("networks", {}).get(chosen, description["network"])
+    model = build_network(spec_from_json(network))
     path = folder / "model.safetensors"
     try:
         flat = safetensors.numpy.load(path.read_bytes())
@@ -82,6 +90,11 @@ def load_model(folder: Path, name: str | None = None) -> nn.Module:
 
 
 def _choose(names: list[str], name: str | None) -> str:
+    if not names:
+        raise UserError(
+            "the networks of this run stayed with their clients: run it again with "
+            "--set collect_models=true"
+        )
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:

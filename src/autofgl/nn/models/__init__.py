@@ -12,6 +12,7 @@ from autofgl.nn.models.gated_graph import GatedGraph
 from autofgl.nn.models.gcn import GCN
 from autofgl.nn.models.gin import GIN
 from autofgl.nn.models.sage import SAGE
+from autofgl.nn.models.sfgnn import SFGNN
 from autofgl.nn.models.sgc import SGC
 from autofgl.nn.models.spec import ModelSpec
 
@@ -26,6 +27,7 @@ MODELS: dict[str, type[GNN]] = {
     "gcn": GCN,
     "gin": GIN,
     "sage": SAGE,
+    "sfgnn": SFGNN,
     "sgc": SGC,
 }
 

@@ -11,7 +11,7 @@ from autofgl.errors import UserError, unknown_name
 #: Number of hops of the families that have one, where the spec leaves it open.
 DEFAULT_HOPS = {"sgc": 2, "appnp": 10}
 
-FAMILIES = ("agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "sage", "sgc")
+FAMILIES = ("agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "sage", "sfgnn", "sgc")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class ModelSpec:
         classes: Number of classes.
         hidden: Width of the hidden layers; for ``gat`` that of all heads together.
         layers: Number of convolutions; for ``appnp`` of linear layers, for ``gatedgraph`` of
-            recurrent steps. ``sgc`` always has one.
+            recurrent steps, for ``sfgnn`` the depth of its message passing. ``sgc`` always has one.
         dropout: Dropout before every layer, and on the attention coefficients of ``gat``.
         heads: Attention heads of the hidden layers of ``gat``; the last layer has one.
         hops: Propagation steps of ``sgc`` and ``appnp``; None for what their papers use.

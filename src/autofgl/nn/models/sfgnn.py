@@ -1,0 +1,58 @@
+"""GraphSAGE embeddings and a discriminator: the network of ASFGNN."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from autofgl.nn.conv import SAGEConv
+from autofgl.nn.discriminator import Discriminator
+from autofgl.nn.features import NodeInput
+from autofgl.nn.linear import Linear
+from autofgl.nn.models.base import GNN
+from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.structure import Structure
+
+#: Names of the discriminator's parameters begin so.
+DISCRIMINATOR = "discriminator."
+
+
+class SFGNN(GNN):
+    r"""Message passing and a discriminator, which ASFGNN trains separately and together.
+
+    Algorithm 1 of Zheng et al., 2020, with :math:`\sigma = \tanh` and a depth K of ``layers``:
+
+    .. math::
+        \mathbf{h}_0 = \mathbf{x} \mathbf{W}_0, \quad
+        \mathbf{h}_k = \sigma(\mathbf{W}_k \, [\mathbf{h}_{k-1} \,\|\,
+        \mathrm{mean}_{u \in N(v)} \mathbf{h}_{u,k-1}]), \quad
+        \mathbf{H} = \mathbf{h}_K / \|\mathbf{h}_K\|_2
+
+    The product with the concatenation is the sum that :class:`SAGEConv` computes; it has a bias,
+    which the paper does not show. Dropout is on the features, before each convolution and within
+    the discriminator; the paper does not say where.
+
+    The discriminator's parameters are drawn first, so that networks of different depths begin with
+    the same one.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.discriminator = Discriminator(spec.hidden, spec.classes, spec.dropout)
+        self.input = Linear(spec.in_features, spec.hidden, bias=False)
+        self.convs = nn.ModuleList(SAGEConv(spec.hidden, spec.hidden) for _ in range(spec.layers))
+
+    def logits(
+        self, x: NodeInput, structure: Structure, generator: torch.Generator | None
+    ) -> Tensor:
+        """Scores of the embeddings."""
+        scores: Tensor = self.discriminator(self.embed(x, structure, generator), generator)
+        return scores
+
+    def embed(
+        self, x: NodeInput, structure: Structure, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Algorithm 1: embeddings of length one, ``[n, hidden]``."""
+        hidden: Tensor = self.input(self.dropped(x, generator))
+        for conv in self.convs:
+            hidden = torch.tanh(conv(self.dropped(hidden, generator), structure, generator))
+        return F.normalize(hidden)
