@@ -30,6 +30,8 @@ ONLY_IN = {
     "matplotlib": {"reproduce/plot.py"},
     "typer": {"cli.py"},
     "tenseal": {"secure/ckks.py"},
+    "optuna": {"search/bayes.py", "search/study_file.py"},
+    "sqlalchemy": {"search/study_file.py"},
     "pickle": {"graphs/raw_files.py"},
 }
 

@@ -269,6 +269,7 @@ def _execute(
     federation = _federation(config, layers, clients, folder)
     try:
         method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
+        method.work_in(folder.path)
         if held is not None:
             method.hold(held)
         finished = run_rounds(

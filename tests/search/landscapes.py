@@ -18,6 +18,16 @@ from autofgl.search import (
     merge,
     quotas,
 )
+from autofgl.search.genes import (
+    Categorical,
+    Chromosome,
+    Float,
+    Genes,
+    Integer,
+    LogFloat,
+    Ordinal,
+)
+from autofgl.search.tuner import Tuner
 
 Loss = Callable[[Population], Losses]
 
@@ -155,3 +165,84 @@ class SimulatedSearch:
         fll: Losses = counts @ losses / counts.sum()
         self.best = min(self.best, fll.min())
         return fll
+
+
+@dataclass(frozen=True)
+class MixedLandscape:
+    """Losses over a space of mixed types; the optimum has loss 0.
+
+    Attributes:
+        genes: The space.
+        loss: Loss of a chromosome.
+        goal: Losses up to here count as the optimum; below it lies no other valley.
+    """
+
+    genes: Genes
+    loss: Callable[[Chromosome], float]
+    goal: float
+
+
+def _training(one: Chromosome) -> float:
+    """A rate with a best magnitude, a depth that wants a rate of its own, a kind of network."""
+    rate = np.log10(one["lr"]) + 2.5 + 0.2 * (one["layers"] - 2)
+    kind = {"mean": 0.0, "max": 0.4, "sum": 0.8}[one["kind"]]
+    return float(rate**2 + 0.2 * (one["layers"] - 2) ** 2 + kind)
+
+
+def _two_clients(one: Chromosome) -> float:
+    """The mean of two clients with different optima, as in the joint space of ASFGNN."""
+    first = (one["a.dropout"] - 0.1) ** 2 * 8 + 0.15 * abs(one["a.layers"] - 4)
+    second = (one["b.dropout"] - 0.4) ** 2 * 8 + 0.15 * abs(one["b.layers"] - 2)
+    width = 0.1 * abs([64, 128, 256, 512].index(one["hidden"]) - 2)
+    return float((first + second) / 2 + width)
+
+
+def _switch(one: Chromosome) -> float:
+    """Which half of a bent valley is the deeper one depends on a switch."""
+    x, y = one["x"], one["y"]
+    valley = (y - x**2) ** 2 + 0.05 * (x - 1) ** 2
+    return float(valley + (0.0 if one["on"] else 0.5 + 0.3 * x**2))
+
+
+MIXED = {
+    "training": MixedLandscape(
+        Genes(
+            (
+                LogFloat("lr", 1e-5, 1.0),
+                Integer("layers", 1, 6),
+                Categorical("kind", ("sum", "max", "mean")),
+            )
+        ),
+        _training,
+        goal=0.05,
+    ),
+    "two clients": MixedLandscape(
+        Genes(
+            (
+                Float("a.dropout", 0.0, 0.7),
+                Integer("a.layers", 1, 5),
+                Float("b.dropout", 0.0, 0.7),
+                Integer("b.layers", 1, 5),
+                Ordinal("hidden", (64, 128, 256, 512)),
+            )
+        ),
+        _two_clients,
+        goal=0.05,
+    ),
+    "switch": MixedLandscape(
+        Genes((Float("x", -2.0, 2.0), Float("y", -1.0, 3.0), Categorical("on", (False, True)))),
+        _switch,
+        goal=0.01,
+    ),
+}
+
+
+def evaluations_to_goal(tuner: Tuner, landscape: MixedLandscape, most: int) -> int:
+    """Evaluations until the optimum is found; ``most`` if it is not."""
+    for count in range(1, most + 1):
+        [one] = tuner.ask()
+        loss = landscape.loss(one)
+        tuner.tell([one], [loss])
+        if loss <= landscape.goal:
+            return count
+    return most

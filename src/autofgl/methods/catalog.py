@@ -1,6 +1,7 @@
 """Names of the methods on the command line."""
 
 from autofgl.errors import unknown_name
+from autofgl.methods.asfgnn import ASFGNN
 from autofgl.methods.centralized import Centralized
 from autofgl.methods.fedavg import FedAvg
 from autofgl.methods.fedgraph import FedGraph
@@ -24,6 +25,7 @@ METHODS: dict[str, type[Method]] = {
     "fedgraph": FedGraph,
     "graphfl": GraphFL,
     "sfgnn": SFGNN,
+    "asfgnn": ASFGNN,
 }
 
 

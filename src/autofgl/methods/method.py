@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -128,6 +129,14 @@ class Method(ABC):
 
     def hold(self, graph: ClientGraph) -> None:  # noqa: B027
         """A graph that the server itself has; most methods have no use for one."""
+
+    def work_in(self, folder: Path) -> None:  # noqa: B027
+        """The run folder, before anything else is called; for files that a method keeps itself."""
+
+    @property
+    def milestone(self) -> bool:
+        """Whether the round just made is worth a checkpoint of its own."""
+        return False
 
     def connect(self) -> None:  # noqa: B027
         """Agree on keys or the like with the parties; also when a run is resumed."""

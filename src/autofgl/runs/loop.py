@@ -75,7 +75,7 @@ def run_rounds(
                 if events is not None:
                     events.append(row)
                 progress.show(row)
-                if stop.wanted or method.round % every == 0:
+                if stop.wanted or method.milestone or method.round % every == 0:
                     save()
                 if stop.wanted:
                     raise Interrupted(

@@ -86,6 +86,17 @@ class Categorical:
 
 
 @dataclass(frozen=True)
+class Ordinal(Categorical):
+    """One of some numbers, in ascending order: neighbours are alike, which a searcher may use."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        numbers = [c for c in self.choices if isinstance(c, int | float)]
+        if len(numbers) < len(self.choices) or sorted(numbers) != numbers:
+            raise _broken(self, "needs numbers in ascending order")
+
+
+@dataclass(frozen=True)
 class Integer:
     """A whole number, all equally likely.
 

@@ -4,8 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from autofgl.search.codes import Code, Codes, Population, worst_if_diverged
+from autofgl.search.genes import Chromosome, Genes
 from autofgl.search.operators import fresh_code
 from autofgl.search.searcher import State, generator_state, load_generator_state
+from autofgl.search.tuner import TrialTuner
+from autofgl.seeding import numpy_generator
 
 #: Spaces up to this size are listed when draws keep hitting known codes.
 LISTABLE = 1 << 16
@@ -62,3 +65,20 @@ class RandomSearch:
             self._seen.clear()
         code: Code = listed[self._rng.choice(left or len(listed))].astype(np.int64)
         return code
+
+
+class RandomTuner(TrialTuner):
+    """Random search over chromosomes of mixed type. A repeat is drawn only if new ones are rare.
+
+    Args:
+        genes: The space.
+        seed: Root of all chance; every proposal has a generator of its own.
+    """
+
+    def __init__(self, genes: Genes, seed: int) -> None:
+        super().__init__(genes)
+        self._seed = seed
+
+    def propose(self) -> Chromosome:
+        """A random chromosome."""
+        return self.fresh(numpy_generator(self._seed, "trial", len(self.trials)))
