@@ -167,7 +167,7 @@ def test_labels_spreads_unlabelled_nodes():
     [
         ("0,1|2,3", 3, "has 2 groups for 3 clients"),
         ("0,1|2", 2, "leaves out class 3"),
-        ("0,1,2|2,3", 2, "names class 2 twice"),
+        ("0,1,1|2,3", 2, "names class 1 twice"),
         ("0,1|2,3,7", 2, "names class 7, the graph has 4"),
         (None, 5, "each of the 5 clients classes of its own, but the graph has nodes of 4"),
     ],
@@ -188,6 +188,24 @@ def test_degree_threshold_and_quantiles():
     assert sizes(four) == [50] * 4
     for below, above in pairwise(four):
         assert below.degree.max() <= above.degree.min()
+
+
+def test_labels_and_degree_keep_the_nodes_on_which_both_agree():
+    graph = ring(200, chords=300)
+    settings = PartitionSettings(label_groups="0,1|2,3", degree_threshold=3)
+    first, second = partition(graph, 2, "labels-degree", settings=settings)
+    few, low = graph.degree <= 3, graph.y <= 1
+    assert first.node_id.tolist() == np.flatnonzero(few & low).tolist()
+    assert second.node_id.tolist() == np.flatnonzero(~few & ~low).tolist()
+    assert 0 < first.num_nodes + second.num_nodes < 200
+
+
+def test_a_class_of_two_clients_is_halved():
+    settings = PartitionSettings(label_groups="0,1|0,2,3")
+    assert labels(partition(ring(400), 2, "labels", settings=settings)) == [
+        [50, 100, 0, 0],
+        [50, 0, 100, 100],
+    ]
 
 
 def test_overlap_shares():

@@ -102,6 +102,18 @@ PARTITIONERS: dict[str, Partitioner] = {
             graph, clients, rng, threshold=settings.degree_threshold
         ),
     ),
+    "labels-degree": Partitioner(
+        "skew of labels and degrees, nodes where both agree; the rest left out (ASFGNN)",
+        lambda graph, clients, rng, settings: partitioners.labels_and_degree(
+            graph,
+            clients,
+            rng,
+            alpha=settings.label_alpha,
+            groups=settings.label_groups,
+            threshold=settings.degree_threshold,
+        ),
+        overlapping=True,
+    ),
     "overlap": Partitioner(
         "each client draws a share of all nodes, clients overlap (FedGraph)",
         lambda graph, clients, rng, settings: partitioners.overlap(

@@ -1,8 +1,8 @@
 """Which client gets which node.
 
 Each partitioner is a pure function ``(graph, clients, rng, …) -> owner`` with the index of every
-node's client, ``[n]``; :func:`overlap` alone returns a membership matrix ``[clients, n]``. Graphs
-have at least as many nodes as there are clients.
+node's client, ``[n]``; :func:`overlap` and :func:`labels_and_degree` return a membership matrix
+``[clients, n]``. Graphs have at least as many nodes as there are clients.
 """
 
 import heapq
@@ -86,12 +86,17 @@ def labels(
         clients: Number of clients.
         rng: Source of chance.
         alpha: Share of a group that stays with its client.
-        groups: Classes of each client, such as ``0,1,2,4|3,5,6``. Left out, the classes go, from
-            large to small, to the client with the fewest nodes so far.
+        groups: Classes of each client, such as ``0,1,2,4|3,5,6``; a class of several clients, as
+            in ``0,1|0,2``, is spread evenly over them. Left out, the classes go, from large to
+            small, to the client with the fewest nodes so far.
     """
-    group_of = _label_groups(graph, clients, groups)
+    homes = _label_groups(graph, clients, groups)
     owner = _spread(graph.num_nodes, clients, rng)
-    group = np.where(graph.y >= 0, group_of[graph.y], -1)
+    group = np.full(graph.num_nodes, -1, np.int64)
+    for label, own in enumerate(homes):
+        nodes = np.flatnonzero(graph.y == label)
+        if len(own):
+            group[nodes] = own[0] if len(own) == 1 else own[_spread(len(nodes), len(own), rng)]
     for client in range(clients):
         nodes = rng.permutation(np.flatnonzero(group == client))
         stay = round(alpha * len(nodes)) if clients > 1 else len(nodes)
@@ -116,6 +121,27 @@ def degree(
     order = np.lexsort((rng.random(graph.num_nodes), graph.degree))
     owner[order] = np.arange(graph.num_nodes) * clients // graph.num_nodes
     return owner
+
+
+def labels_and_degree(
+    graph: ClientGraph,
+    clients: int,
+    rng: np.random.Generator,
+    *,
+    alpha: float,
+    groups: str | None,
+    threshold: int | None,
+) -> Bools:
+    """ASFGNN's skew of labels and graph (section 5.2.2): the nodes on which both cuts agree.
+
+    A client has those nodes that :func:`labels` and :func:`degree` both give to it, so that with
+    two clients and α = 1 the first has nodes of the first group of classes with few neighbours, the
+    second nodes of the second group with many. All other nodes belong to nobody.
+    """
+    by_label = labels(graph, clients, rng, alpha=alpha, groups=groups)
+    by_degree = degree(graph, clients, rng, threshold=threshold)
+    owner = np.where((by_label == by_degree) & (graph.y >= 0), by_label, -1)
+    return owner == np.arange(clients)[:, None]
 
 
 def overlap(
@@ -204,8 +230,8 @@ def _packed(sizes: Ints, bins: int) -> Ints:
     return chosen
 
 
-def _label_groups(graph: ClientGraph, clients: int, groups: str | None) -> Ints:
-    """Client of each class, ``[classes]``; -1 for a class without nodes that nobody named."""
+def _label_groups(graph: ClientGraph, clients: int, groups: str | None) -> list[Ints]:
+    """Clients of each class; none for a class without nodes that nobody named."""
     sizes = np.bincount(graph.y[graph.y >= 0], minlength=graph.classes)
     if groups is not None:
         return _given_groups(sizes, clients, groups)
@@ -215,12 +241,13 @@ def _label_groups(graph: ClientGraph, clients: int, groups: str | None) -> Ints:
             f"partition 'labels' gives each of the {clients} clients classes of its own, but the "
             f"graph has nodes of {len(present)}: use fewer clients, or partition 'dirichlet'"
         )
-    group_of = np.full(graph.classes, -1, np.int64)
-    group_of[present] = _packed(sizes[present], clients)
-    return group_of
+    homes = [np.empty(0, np.int64)] * graph.classes
+    for label, client in zip(present, _packed(sizes[present], clients), strict=True):
+        homes[label] = np.array([client])
+    return homes
 
 
-def _given_groups(sizes: Ints, clients: int, groups: str) -> Ints:
+def _given_groups(sizes: Ints, clients: int, groups: str) -> list[Ints]:
     """Read ``0,1,2,4|3,5,6`` and check it against the clients and the classes."""
     parts = groups.split("|")
     if len(parts) != clients:
@@ -228,15 +255,15 @@ def _given_groups(sizes: Ints, clients: int, groups: str) -> Ints:
             f"label_groups '{groups}' has {len(parts)} groups for {clients} clients: "
             "give one per client, separated by '|'"
         )
-    group_of = np.full(len(sizes), -1, np.int64)
+    homes: list[list[int]] = [[] for _ in sizes]
     for client, part in enumerate(parts):
         for label in map(int, part.split(",")):
             if label >= len(sizes):
                 raise UserError(f"label_groups names class {label}, the graph has {len(sizes)}")
-            if group_of[label] >= 0:
-                raise UserError(f"label_groups names class {label} twice")
-            group_of[label] = client
-    missing = np.flatnonzero((group_of < 0) & (sizes > 0))
-    if len(missing):
+            if client in homes[label]:
+                raise UserError(f"label_groups names class {label} twice in one group")
+            homes[label].append(client)
+    missing = [label for label, own in enumerate(homes) if not own and sizes[label] > 0]
+    if missing:
         raise UserError(f"label_groups leaves out class {', '.join(map(str, missing))}")
-    return group_of
+    return [np.array(own, np.int64) for own in homes]

@@ -1,0 +1,194 @@
+"""ASFGNN: the space, trials, lost clients, kills, budgets."""
+
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from federations import make
+
+import autofgl
+from autofgl.errors import AutoFGLError, UserError
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.asfgnn import ASFGNN
+from autofgl.methods.asfgnn_settings import ASFGNNSettings, chosen, space
+from autofgl.search.genes import Float, Integer, LogFloat, Ordinal
+
+#: Few genes and small networks; the Gaussian process begins with the third trial.
+SMALL: dict[str, Any] = {
+    "trials": 3, "trial_rounds": 3, "rounds": 4, "startup": 2, "hidden": 8, "joint": False,
+    "tune_hidden": "", "tune_dropout": "", "tune_weight_decay": "",
+}  # fmt: skip
+CHANCE = {**SMALL, "searcher": "random"}
+
+
+def test_the_joint_space_has_genes_of_every_client_and_one_width() -> None:
+    genes = {gene.name: gene for gene in space(ASFGNNSettings(), ["a", "b"]).genes}
+    own = [f"{c}.{name}" for c in "ab" for name in ("dropout", "weight_decay", "layers", "lr")]
+    assert list(genes) == [*own, "hidden"]
+    assert genes["a.dropout"] == Float("a.dropout", 0.0, 0.6)
+    assert genes["b.lr"] == LogFloat("b.lr", 5e-4, 2e-2)
+    assert genes["b.layers"] == Integer("b.layers", 1, 5)
+    assert genes["hidden"] == Ordinal("hidden", (64, 128, 256, 512))
+
+
+def test_the_paper_s_grid() -> None:
+    settings = ASFGNNSettings(
+        searcher="grid", tune_dropout="0,0.5", tune_weight_decay="0,5e-4,1e-3,5e-3,1e-2",
+        tune_layers="1..5", tune_lr="5e-4,1e-3,5e-3,1e-2",
+    )  # fmt: skip
+    assert space(settings, ["a", "b"]).size == (2 * 5 * 5 * 4) ** 2 * 4
+    assert space(settings.model_copy(update={"joint": False}), ["a", "b"]).size == 800
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"tune_lr": "1e-3..1e-2 cubic"}, "no scale"),
+        ({"tune_lr": "fast"}, "tune_lr='fast'"),
+        ({"tune_layers": "0..3"}, "greater than or equal"),
+        ({"tune_dropout": "0.9..0.1"}, "low <= high"),
+        ({"searcher": "grid"}, "needs lists"),
+        (
+            dict.fromkeys(
+                ["tune_lr", "tune_layers", "tune_dropout", "tune_weight_decay", "tune_hidden"], ""
+            ),
+            "nothing is tuned",
+        ),
+    ],
+)
+def test_mistakes_in_it_are_named(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        space(ASFGNNSettings(**settings), ["a", "b"])
+
+
+def test_what_is_not_tuned_is_as_it_was_set() -> None:
+    fixed = {name: {"lr": 0.1, "layers": 2, "hidden": 8} for name in "ab"}
+    found = chosen({"a.lr": 0.5, "hidden": 16}, fixed)
+    assert found["a"] == {"lr": 0.5, "layers": 2, "hidden": 16}
+    assert found["b"] == {"lr": 0.1, "layers": 2, "hidden": 16}
+    assert chosen({"lr": 0.7}, fixed)["b"]["lr"] == 0.7
+
+
+def test_the_best_trial_is_trained_and_its_score_was_right(
+    small_clients: list[ClientGraph], out: Path
+) -> None:
+    result = autofgl.run("asfgnn", small_clients, out=out, **SMALL)
+    assert result.figures["secure"] == "shares"
+    ends = [row for row in result.history if "score" in row]
+    assert [row["trial"] for row in ends] == [1, 2, 3]
+    for row in ends:
+        own = [r for r in result.history if r.get("trial") == row["trial"]]
+        assert len(own) == 3
+        assert row["score"] >= max(r["mean_val_accuracy"] for r in own) - 1e-9
+        assert row["test_accuracy"] is None
+    best = max(ends, key=lambda row: row["score"])
+    assert result.figures["best_score"] == best["score"]
+    hyper = result.figures["client_hyperparameters"]
+    assert all(own["lr"] == best["hyper"]["lr"] for own in hyper.values())
+    # The training repeats the trial, and goes on.
+    trained = [row for row in result.history if row["phase"] == "train"]
+    losses = [row["train_loss"] for row in result.history if row.get("trial") == best["trial"]]
+    assert [row["train_loss"] for row in trained][:3] == pytest.approx(losses, rel=1e-5)
+    with sqlite3.connect(out / "study.db") as study:
+        states = study.execute("select state from trials").fetchall()
+    study.close()
+    assert [state for (state,) in states] == ["COMPLETE"] * 3
+
+
+def test_a_killed_run_goes_on_with_its_trials(
+    small_clients: list[ClientGraph], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = autofgl.run("asfgnn", small_clients, out=tmp_path / "whole", **SMALL)
+    step = ASFGNN.step
+
+    def dies(self: ASFGNN) -> Any:
+        if self.round == 7:  # in the third trial; the last checkpoint is that after the second
+            raise KeyboardInterrupt
+        return step(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ASFGNN, "step", dies)
+        with pytest.raises(KeyboardInterrupt):
+            autofgl.run("asfgnn", small_clients, out=tmp_path / "cut", **SMALL)
+    made: list[int] = []
+    monkeypatch.setattr(ASFGNN, "step", lambda self: made.append(self.round + 1) or step(self))
+    resumed = autofgl.resume(tmp_path / "cut", small_clients)
+    assert made[0] == 7, "two trials of three rounds are not repeated"
+    assert resumed.test_accuracy == expected.test_accuracy
+    assert resumed.figures["top"] == expected.figures["top"]
+    assert resumed.figures["trials"] == 3
+    with sqlite3.connect(tmp_path / "cut" / "study.db") as study:
+        assert study.execute("select count(*) from trials").fetchall() == [(3,)]
+    study.close()
+
+
+def test_a_trial_whose_client_is_lost_has_failed_and_the_study_goes_on(
+    small_clients: list[ClientGraph],
+) -> None:
+    method = make("asfgnn", small_clients, secure="shares", **CHANCE)
+    method.setup()
+    method.step()
+    method.federation.drop("client-1")
+    row = method.step()
+    assert (row["trial_ended"], row["score"]) == ("failed", None)
+    while not method.done:
+        row = method.step()
+    outcome = method.finish()
+    assert outcome.extra["trials"] == 3
+    assert outcome.extra["failed_trials"] == 1
+    assert [one["failed"] for one in outcome.extra["top"]] == [False, False]
+    assert set(outcome.extra["client_hyperparameters"]) == {"client-0", "client-2"}
+
+
+def test_if_no_trial_comes_to_anything_the_run_says_so(small_clients: list[ClientGraph]) -> None:
+    method = make("asfgnn", small_clients, **{**CHANCE, "tune_lr": "1e30"})
+    method.setup()
+    with pytest.raises(AutoFGLError, match="none of the 3 trials"):
+        while not method.done:
+            method.step()
+
+
+def test_the_budget_ends_the_search_and_the_best_is_trained(
+    small_clients: list[ClientGraph],
+) -> None:
+    method = make("asfgnn", small_clients, **{**CHANCE, "trials": 50})
+    method.setup()
+    for _ in range(5):
+        method.step()
+    method.wrap_up()
+    while not method.done:
+        method.step()
+    assert method.round == 5 + 4
+    assert method.rounds == 9
+    assert method.finish().extra["trials"] == 1
+
+
+def test_a_grid_that_is_used_up_ends_the_search(small_clients: list[ClientGraph]) -> None:
+    grid = {**SMALL, "searcher": "grid", "trials": 50, "tune_layers": "1,2", "tune_lr": "0.01"}
+    method = make("asfgnn", small_clients, **grid)
+    method.setup()
+    while not method.done:
+        method.step()
+    assert method.finish().extra["trials"] == 2
+    assert method.round == 2 * 3 + 4
+
+
+def test_hopeless_trials_are_ended_early(small_clients: list[ClientGraph]) -> None:
+    pruned = {
+        **CHANCE, "trials": 8, "trial_rounds": 25, "startup": 2, "pruning": True,
+        "tune_lr": "1e-5..0.1 log",
+    }  # fmt: skip
+    method = make("asfgnn", small_clients, **pruned)
+    method.setup()
+    rows = []
+    while not method.done:
+        rows.append(method.step())
+    ends = [row for row in rows if row.get("trial_ended") == "pruned"]
+    outcome = method.finish()
+    assert outcome.extra["pruned_trials"] == len(ends) > 0
+    assert all(row["trial_round"] >= 10 for row in ends)
+    assert outcome.extra["search_rounds"] < 8 * 25
