@@ -51,7 +51,8 @@ def run(
         str | None, typer.Option(help="How the graph is cut, e.g. metis. [default: metis]")
     ] = None,
     secure: Annotated[
-        str | None, typer.Option(help="Protection of sums: none, ckks or shares. [default: the method's own]")
+        str | None,
+        typer.Option(help="Protection of sums: none, ckks or shares. [default: the method's own]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Root of all chance. [default: 0]")] = None,
     budget: Annotated[

@@ -24,8 +24,15 @@ SMALL: dict[str, dict[str, str | float]] = {
     "fl-rl": SMALL_TRIALS,
     "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8},
     "sfgnn": {"collect_models": True},
-    "asfgnn": {"trials": 2, "trial_rounds": 2, "startup": 1, "collect_models": True, "joint": False,
-               "tune_hidden": "8", "tune_dropout": ""},  # fmt: skip
+    "asfgnn": {
+        "trials": 2,
+        "trial_rounds": 2,
+        "startup": 1,
+        "collect_models": True,
+        "joint": False,
+        "tune_hidden": "8",
+        "tune_dropout": "",
+    },
     "graphfl": {"inner_steps": 2, "adapt_steps": 2, "participation": 0.5, "new_clients": 1},
 }
 

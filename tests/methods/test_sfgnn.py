@@ -133,7 +133,7 @@ def seen_by_the_server(clients: list[ClientGraph], secure: str) -> tuple[list[An
     return arrays, numbers
 
 
-#: Lengths of the vectors that are summed, widths of the discriminator, bits of a fixed-point number.
+#: Lengths of the vectors that are summed, widths of the discriminator, bits of a fixed point.
 SIZES = {3, 4, 9, 64, 0, 28, 30, 40}
 
 

@@ -21,7 +21,10 @@ from autofgl.reproduce.tables import TABLES
 OUT = Path("out")
 
 
-@pytest.fixture(params=list(FIGURES))
+FEDGRAPH = [name for name in FIGURES if name.startswith("fedgraph")]
+
+
+@pytest.fixture(params=FEDGRAPH)
 def figure(request: pytest.FixtureRequest) -> Figure:
     return FIGURES[request.param]
 
@@ -31,7 +34,7 @@ def planned(name: str, **options: object) -> list[FigureRun]:
 
 
 def test_all_seven_are_there() -> None:
-    assert list(FIGURES) == [f"fedgraph-fig{number}" for number in range(6, 13)]
+    assert [f"fedgraph-fig{number}" for number in range(6, 13)] == FEDGRAPH
     assert not set(FIGURES) & set(TABLES)
 
 

@@ -13,7 +13,7 @@ from autofgl.reproduce.table import Table
 from autofgl.reproduce.tables import TABLES
 
 
-@pytest.fixture(params=list(TABLES))
+@pytest.fixture(params=[name for name in TABLES if name.startswith("fl-agcns")])
 def table(request: pytest.FixtureRequest) -> Table:
     return TABLES[request.param]
 
@@ -57,7 +57,7 @@ def test_the_figures_of_table_3_by_column() -> None:
 
 
 def test_the_protocol_of_the_tables() -> None:
-    third, fifth, physics = TABLES.values()
+    third, fifth, physics = list(TABLES.values())[:3]
     assert {(row.kind, row.seeds) for row in third.rows} == {("search", 3), ("fixed", 5)}
     assert {row.seeds for row in physics.rows} == {1}
     assert [(column.clients, column.partition) for column in third.columns] == [(3, "metis")] * 3
@@ -98,7 +98,7 @@ def test_the_command_hands_its_words_on(
     more = ["--budget", "90s", "--secure", "shares", "--data-root", "raw", "--out", "here"]
     assert call("reproduce", "fl-agcns-table3", *words, *more) == 0
     assert call("reproduce", "fl-agcns-table5") == 0
-    third, fifth, _ = TABLES.values()
+    third, fifth, _ = list(TABLES.values())[:3]
     columns, rows = ("cora", "pubmed"), ("gcn", "gat")
     assert asked == [
         (third, Options(Path("here"), columns, rows, 2, "90s", "shares", "raw")),

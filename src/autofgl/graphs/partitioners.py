@@ -141,7 +141,8 @@ def labels_and_degree(
     by_label = labels(graph, clients, rng, alpha=alpha, groups=groups)
     by_degree = degree(graph, clients, rng, threshold=threshold)
     owner = np.where((by_label == by_degree) & (graph.y >= 0), by_label, -1)
-    return owner == np.arange(clients)[:, None]
+    member: Bools = owner == np.arange(clients)[:, None]
+    return member
 
 
 def overlap(

@@ -12,8 +12,8 @@ ended early (``pruning``).
 
 A trial in which a client is lost is recorded as failed, says nothing about θ, and the next one goes
 on with the clients that are left; a client that was only late takes part again. A trial that
-diverges counts as worst. The study is in ``study.db`` of the run folder, and every trial ends with a
-checkpoint: a killed run goes on with its trials, and in the middle of one from the last checkpoint.
+diverges counts as worst. The study is in ``study.db`` of the run folder, and every trial ends with
+a checkpoint: a killed run goes on with its trials, within one from the last checkpoint.
 
 Who learns what: as in :mod:`autofgl.methods.sfgnn`; the server knows every θ and M(θ).
 """

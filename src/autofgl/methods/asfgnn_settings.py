@@ -22,9 +22,7 @@ class ASFGNNSettings(SFGNNSettings):
     )
     trials: int = Field(default=30, ge=1, description="hyper-parameter sets that are tried")
     trial_rounds: int = Field(default=100, ge=1, description="rounds of a trial")
-    startup: int = Field(
-        default=10, ge=1, description="trials of the space-filling design (bayes)"
-    )
+    startup: int = Field(default=10, ge=1, description="trials of the space-filling design (bayes)")
     pruning: bool = Field(
         default=False, description="end trials early that are worse than the median so far"
     )

@@ -15,8 +15,8 @@ Distribution = npt.NDArray[np.float64]
 
 def distribution(counts: Any) -> Distribution:
     """Shares Q of the classes ``[J]`` from their counts; all zero without a node."""
-    counts = np.asarray(counts, np.float64)
-    return counts / max(float(counts.sum()), 1e-300)
+    found: Distribution = np.asarray(counts, np.float64)
+    return found / max(float(found.sum()), 1e-300)
 
 
 def divergence(p: Distribution, q: Distribution) -> float:

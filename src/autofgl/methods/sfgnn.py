@@ -1,10 +1,10 @@
 """SFGNN: separated message passing and a federated discriminator (ASFGNN without its tuning).
 
 Zheng et al., 2020. Every client has a GraphSAGE of its own depth that turns its nodes into
-embeddings (Algorithm 1) and never leaves it, and a discriminator of two layers that turns embeddings
-into classes. In a round (Algorithm 2) each client takes a local step on both and hands in its
-discriminator W_i, the label counts N_i of its training nodes and its accuracy M_i; the server learns
-sums only::
+embeddings (Algorithm 1) and never leaves it, and a discriminator of two layers that turns
+embeddings into classes. In a round (Algorithm 2) each client takes a local step on both and hands
+in its discriminator W_i, the label counts N_i of its training nodes and its accuracy M_i; the
+server learns sums only::
 
     W_s = mean of W_i        Q_s = Σ N_i / ΣΣ N        M = mean of M_i
 
@@ -20,8 +20,8 @@ the mixed weights; a client without training nodes takes W_s and has no say in i
 Who          learns what
 ===========  =======================================================================================
 Server       sums over the clients: discriminators, label counts, losses, right predictions,
-             accuracies, node counts; every client's hyper-parameters. With ``secure=none`` also each
-             client's part of every sum, with ``collect_models`` each client's whole network.
+             accuracies, node counts; every client's hyper-parameters. With ``secure=none`` also
+             each client's part of every sum, with ``collect_models`` each client's network.
 Clients      W_s, Q_s and the federation's node counts. With two clients that is the other one's
              discriminator and label counts, since the own part can be subtracted.
 Nobody else  features, labels of nodes, edges and message passing of another client.

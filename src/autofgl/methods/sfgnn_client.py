@@ -22,6 +22,10 @@ from autofgl.nn.models.sfgnn import DISCRIMINATOR
 class SFGNNClient(SummingParty):
     """Keeps its message passing to itself and shares its discriminator."""
 
+    #: Weights of the last evaluation, and the best so far.
+    _held: Weights
+    _best: Weights
+
     operations: ClassVar[frozenset[str]] = SummingParty.operations | {
         "begin", "round", "conclude", "export",
     }  # fmt: skip
@@ -47,7 +51,9 @@ class SFGNNClient(SummingParty):
         self._adopt(payload["hyper"], payload["trial"])
         masks = (self._graph.train_mask, self._graph.val_mask, self._graph.test_mask)
         counts = np.array([mask.sum() for mask in masks], np.float64)
-        return {"told": self.sums.protect(f"{payload['stage']}begin", {"nodes": counts / COUNT_UNIT})}
+        return {
+            "told": self.sums.protect(f"{payload['stage']}begin", {"nodes": counts / COUNT_UNIT})
+        }
 
     def round(self, payload: Payload) -> Payload:
         """Algorithm 2: mix in the last mean, evaluate, take local steps, contribute to the next.
@@ -120,8 +126,8 @@ class SFGNNClient(SummingParty):
             self._models[trial] = kind(self._graph, spec, settings, self._seed)
         self._hyper, self._trial = dict(hyper), trial
         self._local = self._models[trial]
-        self._held: Weights = self._local.weights()
-        self._best: Weights = self._held
+        self._held = self._local.weights()
+        self._best = self._held
 
     def _mix(self, mean: Weights, labels: Any) -> None:
         """Lines 22 to 24 of Algorithm 2. Without training nodes the mean is taken as it is."""

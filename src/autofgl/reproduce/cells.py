@@ -37,10 +37,14 @@ class Cell(Planned):
                 "data_root": options.data_root,
                 "clients": self.column.clients,
                 "partition": self.row.partition or self.column.partition,
-                "secure": options.secure,
+                "secure": options.secure_of(self.row.method),
                 "seed": self.seed,
                 "budget": options.budget if self.row.kind == "search" else None,
-                "settings": dict(self.row.settings),
+                "settings": {
+                    **self.column.settings,
+                    **self.row.settings,
+                    **self.row.own.get(self.column.name, {}),
+                },
             }
         )
 

@@ -6,8 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 #: ``accuracy``: test accuracy over training time, and over cost. ``target``: bars of the time and
 #: the cost until a common target accuracy. ``final``: bars of test accuracy, time and cost of the
-#: whole training. ``returns``: return of every episode of a policy's learning.
-Chart: TypeAlias = Literal["accuracy", "target", "final", "returns"]
+#: whole training. ``returns``: return of every episode of a policy's learning. ``levels``: test
+#: accuracy over the level of the panels, a number.
+Chart: TypeAlias = Literal["accuracy", "target", "final", "returns", "levels"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Panel:
         clients: Number of clients.
         partition: Name of the partitioner.
         settings: What all lines have in common here.
-        level: What sets it apart from the others of its group, below its bars; may be empty.
+        level: What sets it apart from the others of its group, below its bars; may be empty. For
+            the chart ``levels`` a number.
     """
 
     name: str
@@ -37,7 +39,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Line:
-    """A way to train, of method ``fedgraph``.
+    """A way to train.
 
     Attributes:
         name: Its folder, and what ``--rows`` calls it.
@@ -45,12 +47,14 @@ class Line:
         settings: What sets it apart from the other lines.
         uses: A line that learns a policy. It is run once in each panel, with seed 0, before this
             one, and all seeds of this one use what it has learnt.
+        method: Name of the method.
     """
 
     name: str
     label: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     uses: "Line | None" = None
+    method: str = "fedgraph"
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ class Figure:
         rounds: Rounds of a training, unless a line has its own number or the user says otherwise.
         seeds: Seeds of each line, unless the user says otherwise.
         notes: Where our setting differs from the paper's, a sentence each.
+        axis: What the level of the panels is, for the chart ``levels``.
     """
 
     name: str
@@ -80,6 +85,7 @@ class Figure:
     rounds: int = 100
     seeds: int = 3
     notes: Sequence[str] = ()
+    axis: str = ""
 
     @property
     def learnt(self) -> list[Line]:

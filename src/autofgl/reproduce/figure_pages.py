@@ -8,9 +8,10 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from autofgl.reproduce.figure import Chart, Figure, Panel
+from autofgl.reproduce.grid import grid, number
 from autofgl.reproduce.measures import ENDS, LineSummary
 from autofgl.reproduce.options import Options
-from autofgl.reproduce.render import grid, number, ours, seeds
+from autofgl.reproduce.render import ours, seeds
 
 Lines = Sequence[LineSummary]
 
@@ -29,6 +30,7 @@ COLUMNS: dict[Chart, Columns] = {
     ),
     "target": Columns("level", "target_seconds", ("target_cost", "target", "test_accuracy")),
     "final": Columns("level", "test_accuracy", ("seconds", "cost", "target_seconds", "target")),
+    "levels": Columns("level", "test_accuracy", ("val_accuracy", "wall_s")),
     "returns": Columns("episode", "discounted_return", ("accuracy", "seconds", "cost")),
 }
 
@@ -69,7 +71,7 @@ def markdown(figure: Figure, options: Options, lines: Lines, learning: Lines) ->
         f"# {figure.title}",
         f"Paper: {figure.source}. Ours: `autofgl reproduce {figure.name}`, {_how(figure, options)}",
         f"**The paper's claim:** {figure.claim}",
-        *(_section(figure, panel, lines, learning) for panel in figure.panels),
+        *_sections(figure, lines, learning),
         "\n".join(f"- {note}" for note in figure.notes),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -91,12 +93,38 @@ def _rounds(figure: Figure, options: Options) -> int:
 def _how(figure: Figure, options: Options) -> str:
     if figure.chart == "returns":
         return f"secure sums {options.secure}. All figures are means over the seeds."
+    if figure.chart == "levels":
+        return (
+            f"{_rounds(figure, options)} rounds, secure sums {options.secure}. Federated test "
+            "accuracy in percent, mean ± sample standard deviation over the seeds."
+        )
     return (
         f"{_rounds(figure, options)} rounds, secure sums {options.secure}. Federated test accuracy "
         "in percent, mean ± sample standard deviation over the seeds; all else are means. Seconds "
         "and cost (sampled edges × width, in millions) are those of training, without "
         f"evaluations; × is the ratio to {figure.lines[0].label}. MB are those of one round."
     )
+
+
+def _sections(figure: Figure, lines: Lines, learning: Lines) -> list[str]:
+    """One for each panel, or for each dataset where panels are levels."""
+    if figure.chart != "levels":
+        return [_section(figure, panel, lines, learning) for panel in figure.panels]
+    groups = dict.fromkeys(panel.group for panel in figure.panels)
+    return [_levels(figure, [line for line in lines if line.panel.group == g]) for g in groups]
+
+
+def _levels(figure: Figure, lines: Lines) -> str:
+    """Accuracies of all lines, a row for each level."""
+    if not any(line.runs or line.failed for line in lines):
+        return ""
+    panel = lines[0].panel
+    heading = f"## {panel.group}\n\n`{panel.dataset}`, partition `{panel.partition}`."
+    rows: dict[str, list[str]] = {}
+    for line in lines:
+        rows.setdefault(line.panel.level, []).append(f"{ours(line)} ({seeds(line)})")
+    headings = (figure.axis, *(f"{line.label} (seeds)" for line in figure.lines))
+    return f"{heading}\n\n{grid(headings, [[level, *row] for level, row in rows.items()])}"
 
 
 def _section(figure: Figure, panel: Panel, lines: Lines, learning: Lines) -> str:

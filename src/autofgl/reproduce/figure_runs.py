@@ -47,12 +47,12 @@ class FigureRun(Planned):
             settings["policy"] = str(self.needs.folder(options.out.absolute()) / POLICY_FILE)
         return check_config(
             {
-                "method": "fedgraph",
+                "method": self.line.method,
                 "dataset": self.panel.dataset,
                 "data_root": options.data_root,
                 "clients": self.panel.clients,
                 "partition": self.panel.partition,
-                "secure": options.secure,
+                "secure": options.secure_of(self.line.method),
                 "seed": self.seed,
                 "settings": settings,
             }

@@ -1,8 +1,9 @@
-"""The figures that can be reproduced, as plain data: those of FedGraph, section 5.2."""
+"""The figures that can be reproduced, as plain data: FedGraph's, section 5.2, and ASFGNN's."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from autofgl.reproduce.asfgnn_figures import ASFGNN_FIGURES
 from autofgl.reproduce.figure import Figure, Line, Panel
 
 _PAPER = "Chen, Li, Miyazaki, Wu: FedGraph, 2021"
@@ -239,6 +240,12 @@ _FIG_12 = Figure(
     ),
 )
 
+_FEDGRAPH_FIGURES = (_FIG_6, _FIG_7, _FIG_8, _FIG_9, _FIG_10, _FIG_11, _FIG_12)
+
 FIGURES: dict[str, Figure] = {
-    figure.name: figure for figure in (_FIG_6, _FIG_7, _FIG_8, _FIG_9, _FIG_10, _FIG_11, _FIG_12)
+    figure.name: figure
+    for figure in (
+        *_FEDGRAPH_FIGURES,
+        *ASFGNN_FIGURES,
+    )
 }

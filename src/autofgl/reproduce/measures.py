@@ -69,11 +69,14 @@ def summarise(figure: Figure, options: Options) -> list[LineSummary]:
     other (``target`` and ``final``), to all of these.
     """
     wanted = options.seeds_of(figure)
+    figures = _final if figure.chart == "levels" else _trained
     found = [
-        _read(figure, panel, line, options.out, wanted, _trained)
+        _read(figure, panel, line, options.out, wanted, figures)
         for panel in figure.panels
         for line in figure.lines
     ]
+    if figure.chart == "levels":
+        return found
     together = figure.chart in ("target", "final")
     targets = {
         panel.name: _target(
@@ -108,11 +111,19 @@ def _read(
     figures: Callable[[RunFolder], dict[str, Any]],
 ) -> LineSummary:
     runs, failed = collect(present(figure, panel, line, out), out, figures)
+    if figure.chart == "levels":
+        return LineSummary(panel, line, runs, failed, wanted, {}, {})
     places = {seed: out / panel.name / line.name / f"seed-{seed}" for seed in runs}
     histories = {seed: _history(RunFolder(place).history) for seed, place in places.items()}
     trainings = {seed: curves.training_curve(history) for seed, history in histories.items()}
     learnings = {seed: curves.learning_curve(history) for seed, history in histories.items()}
     return LineSummary(panel, line, runs, failed, wanted, trainings, learnings)
+
+
+def _final(folder: RunFolder) -> dict[str, Any]:
+    """Figures of a finished run of any method."""
+    result = folder.read_result()
+    return {key: result[key] for key in ("test_accuracy", "val_accuracy", "wall_s")}
 
 
 def _trained(folder: RunFolder) -> dict[str, Any]:

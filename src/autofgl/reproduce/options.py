@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from autofgl.errors import UserError, unknown_name
+from autofgl.methods.catalog import METHODS
 
 
 class _Seeded(Protocol):
@@ -44,6 +45,11 @@ class Options:
     secure: str = "none"
     data_root: str | None = None
     rounds: int | None = None
+
+    def secure_of(self, method: str) -> str:
+        """The mode for a method; those that sum nothing have nothing to protect."""
+        known = METHODS.get(method)
+        return self.secure if known is None or known.sums_securely else "none"
 
     def seeds_of(self, entry: _Seeded) -> int:
         """With how many seeds a row or a figure is run.

@@ -63,6 +63,9 @@ def draw(figure: Figure, lines: Lines, out: Path) -> list[Path]:
         return []
     # The same figure, the same bytes; letters remain letters.
     with rc_context({"svg.hashsalt": figure.name, "svg.fonttype": "none"}):
+        if figure.chart == "levels":
+            _levels(figure, lines, out / "figure.svg")
+            return [out / "figure.svg"]
         if figure.chart in _BARS:
             _bars(figure, lines, out / "figure.svg")
             return [out / "figure.svg"]
@@ -106,6 +109,24 @@ def _curve_panel(axes: "Axes", figure: Figure, lines: Lines, x: str, y: str) -> 
         low = [value - spread for value, spread in zip(ys, spreads, strict=True)]
         high = [value + spread for value, spread in zip(ys, spreads, strict=True)]
         axes.fill_between(xs, low, high, color=color, alpha=0.2, linewidth=0)
+
+
+def _levels(figure: Figure, lines: Lines, path: Path) -> None:
+    """A column for each dataset, a curve over the levels for each line."""
+    groups = _groups(lines)
+    canvas, axes = _grid(1, len(groups))
+    for column, group in enumerate(groups):
+        place = axes[0][column]
+        for index, way in enumerate(figure.lines):
+            own = [line for line in lines if line.line == way and line.panel.group == group]
+            xs = [float(line.panel.level) for line in own]
+            means = [line.mean("test_accuracy") or 0.0 for line in own]
+            spreads = [line.deviation("test_accuracy") or 0.0 for line in own]
+            place.errorbar(
+                xs, means, yerr=spreads, label=way.label, color=f"C{index}", marker="o", capsize=3
+            )
+        place.set(title=group, xlabel=figure.axis, ylabel=_LABELS["test_accuracy"])
+    _finish(canvas, axes, figure, path)
 
 
 def _bars(figure: Figure, lines: Lines, path: Path) -> None:

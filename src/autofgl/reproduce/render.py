@@ -3,16 +3,21 @@
 import json
 from collections.abc import Sequence
 
+from autofgl.reproduce.by_client import BY_CLIENT
+from autofgl.reproduce.grid import NOTHING, grid, number
 from autofgl.reproduce.options import Options
 from autofgl.reproduce.over_seeds import OverSeeds
 from autofgl.reproduce.summary import Summary
 from autofgl.reproduce.table import Column, Table
+from autofgl.reproduce.tuning_page import times
 
 _HEADINGS = (
     "", "paper", "ours", "seeds", "paper, M parameters", "ours, M parameters", "search, s",
     "whole run, s",
 )  # fmt: skip
-NOTHING = "–"
+_HEADINGS_BY_CLIENT = (
+    "", "paper", "ours", "mean over clients", "all classes", "seeds", "whole run, s",
+)  # fmt: skip
 
 
 def markdown(table: Table, options: Options, cells: Sequence[Summary]) -> str:
@@ -22,7 +27,8 @@ def markdown(table: Table, options: Options, cells: Sequence[Summary]) -> str:
         f"Paper: {table.source}. Ours: `autofgl reproduce {table.name}`; budget of each search "
         f"{options.budget}, secure sums {options.secure}. Federated test accuracy in percent, "
         "mean ± sample standard deviation over the seeds; parameters and seconds are means.",
-        *(_section(column, cells) for column in table.columns),
+        *(_section(table, column, cells) for column in table.columns),
+        times(cells) if table.tuning else "",
         "\n".join(f"- {note}" for note in table.notes),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -61,13 +67,15 @@ def seeds(cell: OverSeeds) -> str:
     return str(done) if done >= cell.wanted else f"{done} of {cell.wanted}"
 
 
-def _section(column: Column, cells: Sequence[Summary]) -> str:
-    lines = [_line(cell) for cell in cells if cell.column == column]
+def _section(table: Table, column: Column, cells: Sequence[Summary]) -> str:
+    line = _line_by_client if table.by_client else _line
+    headings: Sequence[str] = _HEADINGS_BY_CLIENT if table.by_client else _HEADINGS
+    lines = [line(cell) for cell in cells if cell.column == column]
     heading = (
         f"## {column.label}\n\n"
         f"`{column.dataset}`, {column.clients} clients, partition `{column.partition}`."
     )
-    return f"{heading}\n\n{grid(_HEADINGS, lines)}"
+    return f"{heading}\n\n{grid(headings, lines)}"
 
 
 def _line(cell: Summary) -> list[str]:
@@ -85,16 +93,13 @@ def _line(cell: Summary) -> list[str]:
     ]
 
 
-def grid(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown."""
-    return "\n".join(_joined(words) for words in (headings, ["---"] * len(headings), *lines))
-
-
-def number(value: float | None, digits: int) -> str:
-    """A number, or a dash for none."""
-    return NOTHING if value is None else f"{value:.{digits}f}"
-
-
-def _joined(words: Sequence[str]) -> str:
-    safe = (word.replace("|", "\\|").replace("\n", " ") for word in words)
-    return f"| {' | '.join(safe)} |"
+def _line_by_client(cell: Summary) -> list[str]:
+    means = [cell.mean(key) for key in BY_CLIENT] if cell.runs else [None, None]
+    return [
+        cell.row.label,
+        number(cell.paper.accuracy if cell.paper else None, 1),
+        ours(cell),
+        *(number(None if mean is None else 100 * mean, 1) for mean in means),
+        seeds(cell),
+        number(cell.mean("wall_s"), 0),
+    ]

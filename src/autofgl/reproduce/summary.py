@@ -1,14 +1,16 @@
 """What the run folders of a table say: figures of every cell, over its seeds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from autofgl.reproduce.by_client import BY_CLIENT, by_client
 from autofgl.reproduce.cells import present
 from autofgl.reproduce.options import Options
 from autofgl.reproduce.over_seeds import OverSeeds, collect
 from autofgl.reproduce.table import Column, Published, Row, Table
+from autofgl.reproduce.tuning_time import Searched, searched
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.history import read_history
 
@@ -24,6 +26,7 @@ class Summary(OverSeeds):
         runs: Main figures of each finished run, by seed.
         failed: Why the last try of a seed failed.
         wanted: How many seeds are asked for.
+        searches: Trials and times of each finished run, where the table is about them.
     """
 
     row: Row
@@ -32,6 +35,7 @@ class Summary(OverSeeds):
     runs: dict[int, dict[str, Any]]
     failed: dict[int, str]
     wanted: int
+    searches: dict[int, Searched] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """For ``table.json``."""
@@ -45,6 +49,11 @@ class Summary(OverSeeds):
             "wall_s": self.mean("wall_s"),
             "search_s": self.mean("search_s"),
             "seeds_wanted": self.wanted,
+            **{
+                key: self.mean(key)
+                for key in BY_CLIENT
+                if any(key in r for r in self.runs.values())
+            },
             "runs": {str(seed): run for seed, run in self.runs.items()},
             "failed": {str(seed): reason for seed, reason in self.failed.items()},
         }
@@ -61,9 +70,19 @@ def summarise(table: Table, options: Options) -> list[Summary]:
 
 def summarise_cell(table: Table, column: Column, row: Row, options: Options) -> Summary:
     """Read the run folders of one row and column."""
-    runs, failed = collect(present(column, row, options.out), options.out, _main_figures)
+    cells = present(column, row, options.out)
+    read = _figures_by_client if table.by_client else _main_figures
+    runs, failed = collect(cells, options.out, read)
     paper = table.paper.get((row.name, column.name))
-    return Summary(row, column, paper, runs, failed, options.seeds_of(row))
+    searches = {}
+    if table.tuning:
+        places = {cell.seed: RunFolder(cell.folder(options.out)) for cell in cells}
+        searches = {seed: searched(read_history(places[seed].history)) for seed in runs}
+    return Summary(row, column, paper, runs, failed, options.seeds_of(row), searches)
+
+
+def _figures_by_client(folder: RunFolder) -> dict[str, Any]:
+    return {**_main_figures(folder), **by_client(folder)}
 
 
 def _main_figures(folder: RunFolder) -> dict[str, Any]:

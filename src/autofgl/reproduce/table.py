@@ -15,6 +15,7 @@ class Column:
         dataset: Name of the dataset.
         clients: Number of clients.
         partition: Name of the partitioner.
+        settings: What all rows have in common here.
     """
 
     name: str
@@ -22,6 +23,7 @@ class Column:
     dataset: str
     clients: int = 3
     partition: str = "metis"
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Row:
         seeds: How many seeds it is run with unless the user says otherwise.
         settings: What differs from the method's defaults.
         partition: A partitioner in place of the column's.
+        own: What differs from ``settings`` in single columns, by their names.
     """
 
     name: str
@@ -45,13 +48,14 @@ class Row:
     seeds: int
     settings: Mapping[str, Any] = field(default_factory=dict)
     partition: str | None = None
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Published(NamedTuple):
-    """What the paper reports in a cell: FLACC in percent, and millions of parameters."""
+    """What the paper reports in a cell: FLACC in percent, and millions of parameters if it does."""
 
     accuracy: float
-    parameters: float
+    parameters: float | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,9 @@ class Table:
         rows: Methods.
         paper: The paper's figures by row's and column's name; some may be missing.
         notes: Where our setting differs from the paper's, a sentence each.
+        by_client: Whether the clients' mean accuracy, and that of every network over the classes of
+            all clients, are shown too.
+        tuning: Whether it is about the time of searches for hyper-parameters.
     """
 
     name: str
@@ -75,3 +82,5 @@ class Table:
     rows: Sequence[Row]
     paper: Mapping[tuple[str, str], Published]
     notes: Sequence[str] = ()
+    by_client: bool = False
+    tuning: bool = False

@@ -6,6 +6,7 @@ The figures are copied from the papers' text.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autofgl.reproduce.asfgnn_tables import ASFGNN_TABLES
 from autofgl.reproduce.table import Column, Published, Row, Table
 
 _PAPER = "Wang, Chen, Li, Wang: FL-AGCNS, 2021"
@@ -149,4 +150,12 @@ _PHYSICS_TABLE = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (_TABLE_3, _TABLE_5, _PHYSICS_TABLE)}
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        _TABLE_3,
+        _TABLE_5,
+        _PHYSICS_TABLE,
+        *ASFGNN_TABLES,
+    )
+}

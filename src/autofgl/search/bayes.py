@@ -2,12 +2,13 @@
 
 Optuna's Gaussian process does the work: a Matérn kernel of order 5/2 with a length scale for each
 gene, fitted to the trials so far, and the logarithm of the expected improvement, which has the same
-maximum as the expected improvement itself and is easier to climb. Where trials run in parallel, open
-ones are taken into account (a batch criterion, qLogEI). The first trials are a Latin hypercube.
+maximum as the expected improvement itself and is easier to climb. Where trials run in parallel,
+open ones are taken into account (a batch criterion, qLogEI). The first trials are a Latin
+hypercube.
 
 A proposal is a pure function of the trials so far, of their number and of the seed: the process is
-fitted anew each time by a sampler that is seeded by (seed, number). So it makes no difference whether
-a search was ever interrupted.
+fitted anew each time by a sampler that is seeded by (seed, number). So it makes no difference
+whether a search was ever interrupted.
 """
 
 import logging

@@ -126,7 +126,10 @@ class Trials:
             SearchError: A chromosome is of another space.
         """
         self.replace(
-            [Trial(self.genes.check(one["chromosome"]), one["status"], one["loss"]) for one in state]
+            [
+                Trial(self.genes.check(one["chromosome"]), one["status"], one["loss"])
+                for one in state
+            ]
         )
 
     def replace(self, trials: Sequence[Trial]) -> None:
