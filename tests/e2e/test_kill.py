@@ -94,3 +94,26 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     said = finish(start(["run", "--resume", str(out), "--budget", "1s"]), 0)
     assert "budget" in (out / "result.json").read_text()
     assert len(read_history(out / "history.jsonl")) >= before
+
+
+@pytest.mark.slow
+def test_a_killed_study_goes_on_and_equals_an_undisturbed_one(tmp_path: Path) -> None:
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    words = ["run", "asfgnn", "--dataset", "synthetic", "--clients", "3", "--set", "nodes=300"]
+    words += ["trials=6", "trial_rounds=8", "rounds=8", "startup=3", "tune_hidden=16", "hidden=16"]
+    words += ["checkpoint_every=5", "collect_models=true", "joint=false"]
+    finish(start([*words, "--out", str(whole)]), 0)
+    at = random.SystemRandom().randint(9, 45)
+    process = start([*words, "--out", str(cut)])
+    wait_for_round(process, cut, at)
+    process.send_signal(signal.SIGKILL)
+    finish(process, -signal.SIGKILL)
+    trials = (at - 1) // 8
+    rows = read_history(cut / "history.jsonl")
+    before = [row["wall_s"] for row in rows if row.get("trial", 99) <= trials]
+    finish(start(["run", "--resume", str(cut)]), 0)
+    ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (cut, whole))
+    assert ours == theirs, f"killed at round {at}"
+    assert figures(cut)["top"] == figures(whole)["top"], f"killed at round {at}"
+    after = [row["wall_s"] for row in read_history(cut / "history.jsonl")][: len(before)]
+    assert after == before, "trials that were over were not repeated"
