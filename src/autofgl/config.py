@@ -12,8 +12,8 @@ from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.graphs.synthetic import SyntheticSettings
-from autofgl.runs.budget import Budget
 from autofgl.methods.catalog import find_method
+from autofgl.runs.budget import Budget
 from autofgl.secure import MODES
 
 ENGINES = ("inprocess",)
