@@ -78,3 +78,18 @@ class EchoParty(Party):
 
     def load_state(self, state: Payload) -> None:
         self.total = state["total"]
+
+
+class EchoSite:
+    """What a test site's own file names as the builder of its party."""
+
+    limit = 1 << 26
+
+    def __init__(self, site: object) -> None:
+        pass
+
+    def hello(self, payload: Payload) -> Payload:
+        return {}
+
+    def build(self, payload: Payload, context: Context) -> EchoParty:
+        return EchoParty(context)

@@ -3,6 +3,8 @@
 An engine joins by adding its name to ``ENGINES`` and a branch that starts it to ``federation``.
 """
 
+import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,31 +17,57 @@ from echo_party import EchoParty
 
 from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.engines.loopback import Loopback
+from autofgl.federation.engines.nvflare import NVFlare
+from autofgl.federation.engines.nvflare_line import Line
+from autofgl.federation.engines.processes import running
 from autofgl.federation.federation import Federation
 from autofgl.federation.payload import encode
 
-ENGINES = ["inprocess", "inprocess-strict"]
+ENGINES = [
+    "inprocess",
+    "inprocess-strict",
+    pytest.param("nvflare", marks=pytest.mark.slow),
+]
 NAMES = ("a", "b", "c")
 
 Start = Callable[[], Federation]
 
 
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
+    """A job with echo parties at three sites: a process each, mutual TLS between them."""
+    here = Path(__file__).parent
+    states = tmp_path_factory.mktemp("sites")
+    sites = {name: {"build": "echo_party:EchoSite", "state": str(states / name)} for name in NAMES}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]))
+        loopback = Loopback(sites)
+        try:
+            yield loopback.line()
+        finally:
+            loopback.close()
+            assert not running(loopback.folder)
+
+
 @pytest.fixture(params=ENGINES)
 def start(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Start]:
     """Starts echo parties; started twice, the second ones find the first ones' checkpoints."""
-    running: list[Federation] = []
+    begun: list[Federation] = []
+    folder = tmp_path / "checkpoint"
 
     def begin() -> Federation:
-        strict = request.param == "inprocess-strict"
-        running.append(
-            InProcess(
-                dict.fromkeys(NAMES, EchoParty), strict=strict, folder=tmp_path / "checkpoint"
-            )
-        )
-        return running[-1]
+        if request.param == "nvflare":
+            engine = NVFlare(request.getfixturevalue("line"), NAMES, folder=folder, keep_job=True)
+            engine.open({"run": re.sub(r"\W+", "-", request.node.name)})
+            begun.append(engine)
+        else:
+            strict = request.param == "inprocess-strict"
+            begun.append(InProcess(dict.fromkeys(NAMES, EchoParty), strict=strict, folder=folder))
+        return begun[-1]
 
     yield begin
-    for federation in running:
+    for federation in begun:
         federation.close()
 
 

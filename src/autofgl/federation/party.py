@@ -105,3 +105,10 @@ class Replies:
 
     ok: Mapping[str, Payload]
     failed: Mapping[str, Failure]
+
+
+def failure_of(error: BaseException) -> Failure:
+    """What the caller is told of an exception in a party."""
+    if isinstance(error, Refused):
+        return Failure("refused", str(error))
+    return Failure("exception", f"{type(error).__name__}: {error}")

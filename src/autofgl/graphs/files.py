@@ -123,6 +123,28 @@ def load_graphs(paths: Sequence[str | Path], seed: int = 0) -> list[ClientGraph]
     return clients
 
 
+def load_client(
+    path: str | Path, name: str, names: Sequence[str], *, classes: int, seed: int
+) -> ClientGraph:
+    """One client's graph as :func:`load_graphs` would give it, without the other clients' files.
+
+    Args:
+        path: The file.
+        name: The client's name.
+        names: Names of all clients, in order.
+        classes: Number of classes of the federation.
+        seed: Root seed of a split.
+
+    Raises:
+        GraphError: The file cannot be read or holds a malformed graph.
+    """
+    graph = _read(Path(path), seed)
+    boundary = _with_owners(graph.boundary, names)
+    graph = replace(graph, name=name, classes=classes, boundary=boundary)
+    validate_graph(graph)
+    return graph
+
+
 def _feature_arrays(x: Any) -> dict[str, Any]:
     if not sp.issparse(x):
         return {"x": x}

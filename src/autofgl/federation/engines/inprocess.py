@@ -16,7 +16,7 @@ import torch
 from autofgl.errors import FederationError
 from autofgl.federation.checkpoints import read_payload, remove_tag, write_payload
 from autofgl.federation.federation import require
-from autofgl.federation.party import Context, Failure, Party, PeerFailed, Refused, Replies
+from autofgl.federation.party import Context, Failure, Party, PeerFailed, Replies, failure_of
 from autofgl.federation.payload import Payload, decode, encode, encoded_size, freeze
 from autofgl.federation.traffic import Direction, Observer, Traffic
 
@@ -317,6 +317,4 @@ class _Actor:
 def _failure(error: BaseException) -> Failure:
     if isinstance(error, _Lost):
         return Failure("lost", str(error))
-    if isinstance(error, Refused):
-        return Failure("refused", str(error))
-    return Failure("exception", f"{type(error).__name__}: {error}")
+    return failure_of(error)

@@ -1,0 +1,86 @@
+"""A whole NVFlare federation on this machine, from certificates to processes, and no trace of it."""
+
+import json
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from autofgl.federation.engines import processes
+from autofgl.federation.engines.nvflare_kits import make_kits
+from autofgl.federation.engines.nvflare_line import Line, open_line
+from autofgl.federation.engines.nvflare_session import Session
+from autofgl.federation.engines.nvflare_stub import SITE_FILE, check_installed
+
+#: Seconds for all processes to start and find each other.
+_START_S = 180.0
+
+
+class Loopback:
+    """Processes of a server and of sites on this machine, with mutual TLS among them.
+
+    Kits and keys are in a temporary folder of this user alone, and gone when it is closed.
+
+    Args:
+        sites: What each site's own file holds, by name.
+    """
+
+    def __init__(self, sites: Mapping[str, Mapping[str, Any]]) -> None:
+        check_installed()
+        self.folder = Path(tempfile.mkdtemp(prefix="autofgl-sites-"))
+        self._session: Session | None = None
+        self._line: Line | None = None
+        self._children: list[subprocess.Popen[bytes]] = []
+        try:
+            self.kits = make_kits(self.folder, "localhost", free_port(), list(sites), days=2)
+            for name, content in sites.items():
+                path = self.kits.sites[name] / "local" / SITE_FILE
+                path.write_text(json.dumps(dict(content)))
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def session(self) -> Session:
+        """The coordinator's connection to the server."""
+        if self._session is None:
+            self._session = Session(self.kits.coordinator, _START_S)
+        return self._session
+
+    def start(self) -> None:
+        """Start whatever is not running."""
+        for name, kit in {"": self.kits.server, **self.kits.sites}.items():
+            if not processes.running(kit):
+                self._children.append(processes.start(kit, name))
+
+    def line(self) -> Line:
+        """Start a job at all sites."""
+        names = list(self.kits.sites)
+        self.session.wait_for(names, _START_S, lambda missing: None)  # noqa: ARG005
+        self._line = open_line(self.session, self.kits.server, names, _START_S)
+        return self._line
+
+    def close(self) -> None:
+        """End every process and delete the kits."""
+        if self._line is not None:
+            self._line.hang_up()
+        if self._session is not None:
+            with suppress(Exception):
+                self._session.close()
+        kits = [*(self.folder / "sites").glob("*"), self.folder / "server"]
+        processes.stop(*kits)
+        for child in self._children:
+            child.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    """A port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,240 @@
+"""Parties at sites of their own, over NVFlare: persistent processes, mutual TLS.
+
+The federation lives in the coordinator's process, on the server's machine. Its messages go through
+a local socket to the bridge in the server's job process, and from there to the sites. Every message
+is the bytes of our own codec.
+
+A site that is gone would only be noticed when a call times out, and calls of this framework may
+take hours. So while an answer is awaited the site is asked for signs of life.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
+from pathlib import Path
+
+from autofgl.errors import FederationError, PayloadError, UserError
+from autofgl.federation.engines.nvflare_line import Answer, Line
+from autofgl.federation.federation import require
+from autofgl.federation.party import Failure, Replies
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.federation.traffic import Traffic
+
+#: Seconds without a sign of life after which a site counts as lost.
+PATIENCE_S = 30.0
+
+
+class NVFlare:
+    """A federation over a running job.
+
+    Args:
+        line: The line to the job.
+        parties: Names of the sites that take part, in order.
+        folder: Where the coordinator keeps its own part of checkpoints.
+        patience: Seconds without a sign of life after which a site counts as lost.
+        keep_job: Whether the job goes on when the federation is closed, for another one.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        parties: Sequence[str],
+        *,
+        folder: Path | None = None,
+        patience: float = PATIENCE_S,
+        keep_job: bool = False,
+    ) -> None:
+        self.meter = Traffic()
+        self._line = line
+        self._folder = folder
+        self._parties = list(parties)
+        self._keep_job = keep_job
+        self._patience = patience
+        self._lost: dict[str, str] = {}
+        line.on_peer_traffic = lambda op, size: self.meter.count("peer", op, size)
+
+    def hello(self, payload: Payload) -> dict[str, Payload]:
+        """Greet all sites, and learn what must be known before parties are built.
+
+        Raises:
+            UserError: A site refuses to take part; the message says which and why.
+            FederationError: A site failed or was lost.
+        """
+        return self._control("@hello", dict.fromkeys(self._parties, payload))
+
+    def open(self, payload: Payload) -> None:
+        """Have every site build its party; raises as :meth:`hello` does."""
+        whole = {**payload, "parties": list(self._parties)}
+        self._control("@open", dict.fromkeys(self._parties, whole))
+
+    @property
+    def parties(self) -> Sequence[str]:
+        """Names of the parties that take part, in order."""
+        return tuple(self._parties)
+
+    @property
+    def lost(self) -> Mapping[str, str]:
+        """Sites that are gone, and why; dropped ones too."""
+        return dict(self._lost)
+
+    def call(
+        self,
+        op: str,
+        payload: Payload | None = None,
+        *,
+        each: Mapping[str, Payload] | None = None,
+        to: Collection[str] | None = None,
+        timeout: float | None = None,
+        min_ok: int | None = None,
+    ) -> Replies:
+        """See :class:`autofgl.federation.federation.Federation`."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        called = list(self._parties if to is None else to)
+        own = each or {}
+        common = encode(payload or {}) if any(name not in own for name in called) else b""
+        futures: dict[str, Future[Answer]] = {}
+        for name in called:
+            if name in self._parties and name not in self._lost:
+                sent = encode({**(payload or {}), **own[name]}) if name in own else common
+                self.meter.count("down", op, len(sent))
+                futures[name] = self._line.call(name, op, sent, timeout)
+        ok: dict[str, Payload] = {}
+        failed: dict[str, Failure] = {}
+        for name, outcome in self._collect(op, called, futures, deadline).items():
+            if isinstance(outcome, Failure):
+                failed[name] = outcome
+            else:
+                ok[name] = outcome
+        return require(op, Replies(ok, failed), min_ok)
+
+    def drop(self, party: str) -> None:
+        """Go on without a party."""
+        if party in self._parties:
+            self._parties.remove(party)
+
+    def checkpoint(self, tag: str) -> None:
+        """Have every site keep its party's state."""
+        self._control("@checkpoint", {name: {"tag": tag} for name in self._parties})
+
+    def restore(self, tag: str) -> None:
+        """Have every site load the state that it kept."""
+        self._control("@restore", {name: {"tag": tag} for name in self._parties})
+
+    def forget(self, tag: str) -> None:
+        """Have every site delete the state that it kept, and delete the coordinator's part."""
+        here = [name for name in self._parties if name not in self._lost]
+        self._control("@forget", {name: {"tag": tag} for name in here})
+        if self._folder is not None:
+            shutil.rmtree(self._folder / tag, ignore_errors=True)
+
+    def close(self) -> None:
+        """End the job, unless it is kept."""
+        if not self._keep_job:
+            self._line.close()
+
+    def _control(self, op: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+        """An operation of the engine itself; it is not part of the method's traffic."""
+        futures = {
+            name: self._line.call(name, op, encode(payload), None)
+            for name, payload in payloads.items()
+            if name not in self._lost
+        }
+        answers: dict[str, Payload] = {}
+        outcomes = self._collect(op, list(payloads), futures, None, metered=False)
+        for name, outcome in outcomes.items():
+            if not isinstance(outcome, Failure):
+                answers[name] = outcome
+            elif outcome.kind == "refused":
+                raise UserError(f"site {name} refuses: {outcome.message}")
+            else:
+                raise FederationError(f"site {name} {outcome.kind}: {outcome.message}")
+        return answers
+
+    def _collect(
+        self,
+        op: str,
+        called: Sequence[str],
+        futures: Mapping[str, "Future[Answer]"],
+        deadline: float | None,
+        metered: bool = True,
+    ) -> dict[str, Payload | Failure]:
+        watch = _Watch(self._line, futures, self._patience)
+        outcomes: dict[str, Payload | Failure] = {}
+        for name in called:
+            if name not in futures:
+                gone = self._lost.get(name, "is not part of the federation any more")
+                outcomes[name] = Failure("lost", gone)
+                continue
+            outcome = _outcome(op, watch.wait(name, deadline))
+            if isinstance(outcome, bytes):
+                if metered:
+                    self.meter.count("up", op, len(outcome))
+                outcomes[name] = _decoded(outcome)
+            else:
+                outcomes[name] = outcome
+                if outcome.kind == "lost":
+                    self._lost[name] = outcome.message
+        return outcomes
+
+
+class _Watch:
+    """Waits for answers and gives up on sites that show no sign of life."""
+
+    def __init__(
+        self, line: Line, futures: Mapping[str, "Future[Answer]"], patience: float
+    ) -> None:
+        self._line = line
+        self._futures = futures
+        self._patience = patience
+        self._heard = dict.fromkeys(futures, time.monotonic())
+        self._asked = dict.fromkeys(futures, time.monotonic())
+        self._lock = threading.Lock()
+
+    def wait(self, name: str, deadline: float | None) -> Answer | None:
+        """The answer; none at the deadline."""
+        future = self._futures[name]
+        while True:
+            now = time.monotonic()
+            left = self._patience / 4 if deadline is None else deadline - now
+            try:
+                return future.result(max(0.0, min(left, self._patience / 4)))
+            except FutureTimeoutError:
+                if deadline is not None and time.monotonic() >= deadline:
+                    return None
+            silent = time.monotonic() - self._heard[name]
+            if silent > self._patience:
+                message = f"gave no sign of life for {silent:.0f} s"
+                return Answer({"kind": "lost", "message": message}, b"")
+            self._ask()
+
+    def _ask(self) -> None:
+        now = time.monotonic()
+        for name, future in self._futures.items():
+            if not future.done() and now - self._asked[name] >= self._patience / 4:
+                self._asked[name] = now
+                ping = self._line.call(name, "@ping", encode({}), self._patience)
+                ping.add_done_callback(partial(self._hear, name))
+
+    def _hear(self, name: str, done: "Future[Answer]") -> None:
+        if not done.cancelled() and done.result().note["kind"] == "ok":
+            with self._lock:
+                self._heard[name] = time.monotonic()
+
+
+def _outcome(op: str, answer: Answer | None) -> bytes | Failure:
+    if answer is None:
+        return Failure("timeout", f"no answer to '{op}' in time")
+    if answer.note["kind"] == "ok":
+        return answer.data
+    return Failure(answer.note["kind"], answer.note["message"])
+
+
+def _decoded(data: bytes) -> Payload | Failure:
+    try:
+        return decode(data)
+    except PayloadError as error:
+        return Failure("exception", f"sent a malformed answer: {error}")

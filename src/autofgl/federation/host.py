@@ -1,0 +1,198 @@
+"""A party in a process of its own: answers messages, whatever network brings them.
+
+The party runs in one thread, one operation after the other; calls of peers and signs of life are
+answered beside it. Only the server may call operations, only parties may call peer operations, and
+who calls is what the network authenticated, not what a message says.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+from autofgl.federation.checkpoints import read_payload, write_payload
+from autofgl.federation.frames import join, split
+from autofgl.federation.party import (
+    Context,
+    Failure,
+    Party,
+    PeerFailed,
+    Refused,
+    failure_of,
+)
+from autofgl.federation.payload import Payload, decode, encode
+
+#: Name under which the server calls.
+SERVER = "server"
+
+#: Sends a message to a peer and returns its answer; raises ``PeerFailed``.
+Send: TypeAlias = Callable[[str, str, bytes], bytes]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_log = logging.getLogger("autofgl.site")
+
+
+class Builder(Protocol):
+    """What a site itself has to say. Both may raise ``Refused``."""
+
+    #: Largest message that is read, in bytes.
+    limit: int
+
+    def hello(self, payload: Payload) -> Payload:
+        """What the coordinator must know before any party is built."""
+        ...
+
+    def build(self, payload: Payload, context: Context) -> Party:
+        """The party, from what the server asks for and where it stands."""
+        ...
+
+
+class PartyHost:
+    """Keeps one party and answers for it.
+
+    Args:
+        name: The party's name.
+        builder: Builds the party once the server asks for it.
+        folder: Where checkpoints are kept, below a folder for each run.
+        send: The line to the peers.
+    """
+
+    def __init__(self, name: str, builder: Builder, folder: Path, send: Send) -> None:
+        self._name = name
+        self._builder = builder
+        self._folder = folder
+        self._peers = _PeerLine(send)
+        self._party: Party | None = None
+        self._states = folder
+        self._gone = ""
+        self._thread = ThreadPoolExecutor(1, "party", initializer=_one_torch_thread)
+        self._controls: Mapping[str, Callable[[Payload], Payload | None]] = {
+            "@hello": builder.hello,
+            "@open": self._open,
+            "@checkpoint": self._checkpoint,
+            "@restore": self._restore,
+            "@forget": self._forget,
+        }
+
+    def answer(self, caller: str, op: str, data: bytes) -> bytes:
+        """The answer to a message. Never raises: failures are answers too."""
+        if caller != SERVER:
+            return _framed(lambda: self._for_peer(op, data), {})
+        if op == "@ping":
+            return _framed(lambda: {}, {})
+        if self._gone and op != "@open":
+            return join(_note(Failure("lost", self._gone)))
+        done = self._thread.submit(_framed, lambda: self._for_server(op, data), None)
+        try:
+            answer = done.result()
+        except BaseException as error:  # a party that exits is lost, as its process would be
+            self._gone = f"{type(error).__name__}: {error}"
+            return join(_note(Failure("lost", self._gone)))
+        note, body = split(answer)
+        return join({**note, "peer": self._peers.take()}, body)
+
+    def close(self) -> None:
+        """Let the thread go."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _for_server(self, op: str, data: bytes) -> Payload:
+        payload = decode(data, self._builder.limit)
+        if op in self._controls:
+            return self._controls[op](payload) or {}
+        return self._built().handle(op, payload)
+
+    def _for_peer(self, op: str, data: bytes) -> Payload:
+        if self._gone:
+            raise PeerFailed(self._name, "lost", self._gone)
+        return self._built().handle_peer(op, decode(data, self._builder.limit))
+
+    def _built(self) -> Party:
+        if self._party is None:
+            raise Refused("the party is not open yet")
+        return self._party
+
+    def _open(self, payload: Payload) -> None:
+        """Begin a run; whatever ran before has ended."""
+        self._party, self._gone = None, ""
+        self._states = self._folder / _safe(payload.get("run"))
+        parties = payload.get("parties")
+        if not isinstance(parties, list) or self._name not in parties:
+            raise Refused(f"'{self._name}' is not among the parties of the run")
+        context = Context(self._name, tuple(map(_safe, parties)), self._peers)
+        self._party = self._builder.build(payload, context)
+
+    def _checkpoint(self, payload: Payload) -> None:
+        write_payload(self._file(payload), self._built().state())
+
+    def _restore(self, payload: Payload) -> None:
+        self._built().load_state(read_payload(self._file(payload)))
+
+    def _forget(self, payload: Payload) -> None:
+        file = self._file(payload)
+        file.unlink(missing_ok=True)
+        if file.parent.is_dir() and not any(file.parent.iterdir()):
+            file.parent.rmdir()
+
+    def _file(self, payload: Payload) -> Path:
+        return self._states / _safe(payload.get("tag")) / f"{self._name}.afp"
+
+
+class _PeerLine:
+    """``ctx.peers``, counting what crosses; the counts travel to the server with the answers."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._sizes: dict[str, list[int]] = {}
+
+    def call(self, peer: str, op: str, payload: Payload | None = None) -> Payload:
+        data = encode(payload or {})
+        self._count(op, data)
+        note, body = split(self._send(peer, op, data))
+        if note["kind"] != "ok":
+            raise PeerFailed(peer, note["kind"], note["message"])
+        self._count(op, body)
+        return decode(body)
+
+    def take(self) -> Payload:
+        """Sizes of all messages since the last time, by operation."""
+        with self._lock:
+            sizes, self._sizes = self._sizes, {}
+        return {**sizes}
+
+    def _count(self, op: str, data: bytes) -> None:
+        with self._lock:
+            self._sizes.setdefault(op, []).append(len(data))
+
+
+def _framed(work: Callable[[], Payload], extra: Payload | None) -> bytes:
+    """Run and frame the outcome; an exit goes through, to be told as the loss that it is."""
+    try:
+        return join({"kind": "ok", "message": "", **(extra or {})}, encode(work()))
+    except PeerFailed as error:
+        return join(_note(Failure(error.kind, str(error))))
+    except Exception as error:
+        failure = failure_of(error)
+        _log.warning("%s: %s", failure.kind, failure.message)
+        return join(_note(failure))
+
+
+def _note(failure: Failure) -> Payload:
+    return {"kind": failure.kind, "message": failure.message}
+
+
+def _safe(name: object) -> str:
+    """A name that may become part of a path."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Refused(f"{name!r} is no name for a run, a party or a checkpoint")
+    return name
+
+
+def _one_torch_thread() -> None:
+    """As in the in-process engine: numbers do not depend on the machine's cores."""
+    import torch
+
+    torch.set_num_threads(1)

@@ -1,0 +1,1 @@
+"""Runs across real sites: kits, what a site allows, who coordinates."""
