@@ -9,9 +9,10 @@ from typing import Any
 
 from rich.console import Console
 
-from autofgl.atomic import write_bytes, write_text
+from autofgl.atomic import write_text
 from autofgl.config import Layers, RunConfig, check_config, sort_settings
 from autofgl.errors import UserError
+from autofgl.execution import Known, execute
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs import datasets
 from autofgl.graphs.client_graph import ClientGraph
@@ -21,13 +22,10 @@ from autofgl.graphs.partition import describe, partition
 from autofgl.graphs.validation import validate_clients
 from autofgl.methods.catalog import find_method
 from autofgl.methods.fl_agcns import FLAGCNS
-from autofgl.methods.method import Method, Outcome
 from autofgl.methods.supernet_quality import Quality, Ranked, supernet_quality
 from autofgl.runs.checkpoint import load_latest
-from autofgl.runs.export import save_models
 from autofgl.runs.folder import RunFolder
-from autofgl.runs.loop import Finished, run_rounds
-from autofgl.runs.result import Result, versions, write_result
+from autofgl.runs.result import Result
 from autofgl.seeding import numpy_generator
 
 
@@ -38,6 +36,7 @@ def run(
     secure: str | None = None,
     seed: int = 0,
     budget: str | None = None,
+    engine: str = "inprocess",
     out: str | Path | None = None,
     console: Console | None = None,
     **settings: Any,
@@ -50,6 +49,7 @@ def run(
         secure: How sums are protected; the method's own choice if not given.
         seed: Root of all chance.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
+        engine: ``inprocess``, or ``nvflare`` for a process per client.
         out: Run folder; a new one below ``runs/`` if not given.
         console: Where progress is shown; nothing is shown without one.
         **settings: The method's settings, as with ``--set``.
@@ -70,6 +70,7 @@ def run(
             "secure": secure,
             "seed": seed,
             "budget": budget,
+            "engine": engine,
             "settings": settings,
         }
     )
@@ -266,26 +267,16 @@ def _execute(
     folder: RunFolder,
     console: Console | None,
 ) -> Result:
+    known = Known(len(clients), describe(clients).cut_share, held)
+    if config.engine == "nvflare":
+        from autofgl.sites.local_run import run_as_sites
+
+        return run_as_sites(config, layers, clients, known, folder, console)
     federation = _federation(config, layers, clients, folder)
     try:
-        method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
-        method.work_in(folder.path)
-        if held is not None:
-            method.hold(held)
-        finished = run_rounds(
-            method, folder, budget=config.time_budget, console=console, title=config.method
-        )
-        outcome = finished.outcome
-        normalised = layers.method.normalize_features
-        info = {"normalize_features": normalised}
-        save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
-        for name, data in outcome.files.items():
-            write_bytes(folder.path / name, data)
-        figures = _figures(config, layers, clients, method, finished)
-        write_result(folder, figures)
+        return execute(config, layers, federation, known, folder, console)
     finally:
         federation.close()
-    return Result(folder.path, figures)
 
 
 def _federation(
@@ -297,41 +288,3 @@ def _federation(
         for graph in method.arrange(clients)
     }
     return InProcess(factories, folder=folder.checkpoints)
-
-
-def _figures(
-    config: RunConfig,
-    layers: Layers,
-    clients: Sequence[ClientGraph],
-    method: Method,
-    finished: Finished,
-) -> dict[str, Any]:
-    """The keys of ``result.json``; other tools rely on these names."""
-    outcome: Outcome = finished.outcome
-    meter = method.federation.meter
-    cut = describe(clients)
-    return {
-        "method": config.method,
-        "dataset": config.dataset or (list(config.graphs) if config.graphs else "memory"),
-        "clients": len(clients),
-        "partition": config.partition if config.partitioned else "given",
-        "secure": config.secure,
-        "seed": config.seed,
-        "test_accuracy": outcome.test_accuracy,
-        "val_accuracy": outcome.val_accuracy,
-        "per_client": outcome.per_client,
-        "parameters": outcome.parameters,
-        "inference_s": outcome.inference_s,
-        "wall_s": finished.wall_s,
-        "bytes_up": meter.total("up"),
-        "bytes_down": meter.total("down"),
-        "bytes_peer": meter.total("peer"),
-        "rounds": method.round,
-        "stopped_by": finished.stopped_by,
-        "architecture": outcome.architecture,
-        "hyperparameters": layers.method.model_dump(mode="json"),
-        "cut_share": cut.cut_share,
-        "traffic": meter.state(),
-        "versions": versions(),
-        **outcome.extra,
-    }

@@ -66,7 +66,11 @@ def run(
         Path | None, typer.Option(help="YAML file with these options; the command line wins.")
     ] = None,
     engine: Annotated[
-        str | None, typer.Option(help="What carries the messages. [default: inprocess]")
+        str | None,
+        typer.Option(
+            help="What carries the messages: inprocess, or nvflare for a process per client with "
+            "mutual TLS between them. [default: inprocess]"
+        ),
     ] = None,
     data_root: Annotated[
         str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")

@@ -16,7 +16,7 @@ from autofgl.methods.catalog import find_method
 from autofgl.runs.budget import Budget
 from autofgl.secure import MODES
 
-ENGINES = ("inprocess",)
+ENGINES = ("inprocess", "nvflare")
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -3,6 +3,7 @@
 An engine joins by adding its name to ``ENGINES`` and a branch that starts it to ``federation``.
 """
 
+import json
 import os
 import re
 import sys
@@ -39,15 +40,14 @@ def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
     """A job with echo parties at three sites: a process each, mutual TLS between them."""
     here = Path(__file__).parent
     states = tmp_path_factory.mktemp("sites")
-    sites = {name: {"build": "echo_party:EchoSite", "state": str(states / name)} for name in NAMES}
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, Loopback(NAMES) as loopback:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]))
-        loopback = Loopback(sites)
-        try:
-            yield loopback.line()
-        finally:
-            loopback.close()
-            assert not running(loopback.folder)
+        for name, kit in loopback.kits.sites.items():
+            site = {"build": "echo_party:EchoSite", "state": str(states / name)}
+            (kit / "local" / "site.json").write_text(json.dumps(site))
+        loopback.start()
+        yield loopback.line()
+    assert not running(loopback.folder)
 
 
 @pytest.fixture(params=ENGINES)

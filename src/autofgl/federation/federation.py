@@ -19,6 +19,11 @@ class Federation(Protocol):
         """Names of the parties that take part, in order."""
         ...
 
+    @property
+    def returned(self) -> Sequence[str]:
+        """Parties that were lost and could take part again, if the run is begun anew."""
+        ...
+
     def call(
         self,
         op: str,

@@ -14,10 +14,14 @@ def save(folder: Path, at: int, state: Payload, federation: Federation) -> None:
     """Keep the state of a round and delete older ones.
 
     A crash at any moment leaves the previous checkpoint valid: the new one counts only once its
-    server file is there, and only then are older ones deleted.
+    server file is there, and only then are older ones deleted. While a party is lost, the last
+    checkpoint that it has a part in is kept, for its return.
     """
     tag = _tag(at)
-    older = [other for other in _tags(folder) if other != tag]
+    here = set(federation.parties)
+    older = [
+        other for other in _tags(folder) if other != tag and here >= set(_parties(folder, other))
+    ]
     federation.checkpoint(tag)
     whole = {**state, "parties": list(federation.parties), "traffic": federation.meter.state()}
     write_payload(folder / tag / _SERVER, whole)
@@ -26,7 +30,11 @@ def save(folder: Path, at: int, state: Payload, federation: Federation) -> None:
 
 
 def load_latest(folder: Path, federation: Federation) -> Payload:
-    """Bring all parties back to the newest valid checkpoint and return the server's state.
+    """Bring all parties back to a checkpoint and return the server's state.
+
+    It is the newest of those in which the most of these parties have a part. So a party that was
+    lost and is there again takes part from its last checkpoint on, and the rounds that the others
+    made without it are made again, with it.
 
     Raises:
         UserError: There is no checkpoint.
@@ -34,7 +42,8 @@ def load_latest(folder: Path, federation: Federation) -> Payload:
     valid = [tag for tag in _tags(folder) if (folder / tag / _SERVER).exists()]
     if not valid:
         raise UserError(f"{folder} holds no checkpoint")
-    tag = max(valid)
+    here = set(federation.parties)
+    tag = max(valid, key=lambda tag: (len(here & set(_parties(folder, tag))), tag))
     state = read_payload(folder / tag / _SERVER)
     for party in set(federation.parties) - set(state["parties"]):
         federation.drop(party)
@@ -46,6 +55,12 @@ def load_latest(folder: Path, federation: Federation) -> Payload:
 def exists(folder: Path) -> bool:
     """Whether there is a valid checkpoint."""
     return any((folder / tag / _SERVER).exists() for tag in _tags(folder))
+
+
+def _parties(folder: Path, tag: str) -> list[str]:
+    """Who has a part in a checkpoint; nobody in one that was not completed."""
+    file = folder / tag / _SERVER
+    return list(read_payload(file)["parties"]) if file.exists() else []
 
 
 def _tags(folder: Path) -> list[str]:

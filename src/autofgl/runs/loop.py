@@ -1,5 +1,6 @@
 """The one loop that runs every method."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -17,6 +18,14 @@ from autofgl.runs.tensorboard import open_event_log
 
 class Interrupted(AutoFGLError):
     """The user stopped the run; it is saved."""
+
+
+class PartiesReturned(AutoFGLError):
+    """Parties that were lost are there again; the run is saved, to be gone on with together."""
+
+    def __init__(self, parties: Sequence[str]) -> None:
+        super().__init__(f"{', '.join(parties)} can take part again")
+        self.parties = parties
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,7 @@ def run_rounds(
 
     Raises:
         Interrupted: Ctrl-C or SIGTERM; everything is saved.
+        PartiesReturned: Everything is saved; begin anew with all parties.
     """
     watch = _begin(method, folder)
 
@@ -75,13 +85,17 @@ def run_rounds(
                 if events is not None:
                     events.append(row)
                 progress.show(row)
-                if stop.wanted or method.milestone or method.round % every == 0:
+                returned = method.federation.returned
+                at_rest = method.milestone or method.round % every == 0
+                if stop.wanted or returned or at_rest:
                     save()
                 if stop.wanted:
                     raise Interrupted(
                         f"stopped after round {method.round}; "
                         f"go on with: autofgl run --resume {folder.path}"
                     )
+                if returned:
+                    raise PartiesReturned(returned)
             save()
             stopped_by = "budget" if out_of_time else _reason(method)
             return Finished(method.finish(), watch.wall_s, stopped_by)

@@ -74,6 +74,11 @@ class InProcess:
         """Names of the parties that take part, in order."""
         return tuple(self._actors)
 
+    @property
+    def returned(self) -> Sequence[str]:
+        """None: a thread does not come back."""
+        return ()
+
     def call(
         self,
         op: str,

@@ -1,20 +1,18 @@
-"""A whole NVFlare federation on this machine, from certificates to processes, and no trace of it."""
+"""A whole NVFlare federation on this machine, certificates to processes, and no trace of it."""
 
-import json
 import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from autofgl.federation.engines import processes
 from autofgl.federation.engines.nvflare_kits import make_kits
 from autofgl.federation.engines.nvflare_line import Line, open_line
 from autofgl.federation.engines.nvflare_session import Session
-from autofgl.federation.engines.nvflare_stub import SITE_FILE, check_installed
+from autofgl.federation.engines.nvflare_stub import check_installed
 
 #: Seconds for all processes to start and find each other.
 _START_S = 180.0
@@ -25,11 +23,13 @@ class Loopback:
 
     Kits and keys are in a temporary folder of this user alone, and gone when it is closed.
 
+    Write each site's own file, then :meth:`start`.
+
     Args:
-        sites: What each site's own file holds, by name.
+        sites: Names of the sites.
     """
 
-    def __init__(self, sites: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, sites: Sequence[str]) -> None:
         check_installed()
         self.folder = Path(tempfile.mkdtemp(prefix="autofgl-sites-"))
         self._session: Session | None = None
@@ -37,13 +37,15 @@ class Loopback:
         self._children: list[subprocess.Popen[bytes]] = []
         try:
             self.kits = make_kits(self.folder, "localhost", free_port(), list(sites), days=2)
-            for name, content in sites.items():
-                path = self.kits.sites[name] / "local" / SITE_FILE
-                path.write_text(json.dumps(dict(content)))
-            self.start()
         except BaseException:
             self.close()
             raise
+
+    def __enter__(self) -> "Loopback":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def session(self) -> Session:

@@ -11,7 +11,7 @@ take hours. So while an answer is awaited the site is asked for signs of life.
 import shutil
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
@@ -26,6 +26,8 @@ from autofgl.federation.traffic import Traffic
 
 #: Seconds without a sign of life after which a site counts as lost.
 PATIENCE_S = 30.0
+#: Seconds between two looks for sites that come back.
+_LOOK_S = 2.0
 
 
 class NVFlare:
@@ -37,6 +39,8 @@ class NVFlare:
         folder: Where the coordinator keeps its own part of checkpoints.
         patience: Seconds without a sign of life after which a site counts as lost.
         keep_job: Whether the job goes on when the federation is closed, for another one.
+        connected: Tells which sites are connected and when they were heard last, to notice
+            those that come back.
     """
 
     def __init__(
@@ -47,12 +51,15 @@ class NVFlare:
         folder: Path | None = None,
         patience: float = PATIENCE_S,
         keep_job: bool = False,
+        connected: Callable[[], Mapping[str, float]] | None = None,
     ) -> None:
         self.meter = Traffic()
         self._line = line
         self._folder = folder
         self._parties = list(parties)
         self._keep_job = keep_job
+        self._connected = connected
+        self._lookout: _Lookout | None = None
         self._patience = patience
         self._lost: dict[str, str] = {}
         line.on_peer_traffic = lambda op, size: self.meter.count("peer", op, size)
@@ -80,6 +87,11 @@ class NVFlare:
     def lost(self) -> Mapping[str, str]:
         """Sites that are gone, and why; dropped ones too."""
         return dict(self._lost)
+
+    @property
+    def returned(self) -> Sequence[str]:
+        """Lost sites that are connected to the server again."""
+        return self._lookout.seen if self._lookout is not None else ()
 
     def call(
         self,
@@ -133,6 +145,8 @@ class NVFlare:
 
     def close(self) -> None:
         """End the job, unless it is kept."""
+        if self._lookout is not None:
+            self._lookout.stop()
         if not self._keep_job:
             self._line.close()
 
@@ -177,8 +191,45 @@ class NVFlare:
             else:
                 outcomes[name] = outcome
                 if outcome.kind == "lost":
-                    self._lost[name] = outcome.message
+                    self._lose(name, outcome.message)
         return outcomes
+
+    def _lose(self, name: str, reason: str) -> None:
+        self._lost[name] = reason
+        if self._connected is not None:
+            self._lookout = self._lookout or _Lookout(self._connected)
+            self._lookout.expect(name)
+
+
+class _Lookout:
+    """Looks in the background whether lost sites are connected again."""
+
+    def __init__(self, connected: Callable[[], Mapping[str, float]]) -> None:
+        self._connected = connected
+        self._lost_at: dict[str, float] = {}
+        self._stop = threading.Event()
+        self.seen: tuple[str, ...] = ()
+        self._thread = threading.Thread(target=self._look, name="lookout", daemon=True)
+        self._thread.start()
+
+    def expect(self, site: str) -> None:
+        """Look out for a site from now on."""
+        self._lost_at.setdefault(site, time.time())
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _look(self) -> None:
+        while not self._stop.wait(_LOOK_S):
+            try:
+                heard = self._connected()
+            except FederationError:
+                continue
+            self.seen = tuple(
+                name for name, lost in self._lost_at.items() if heard.get(name, 0.0) > lost + 1
+            )
 
 
 class _Watch:

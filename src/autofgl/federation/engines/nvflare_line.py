@@ -98,7 +98,9 @@ class Line:
             future.set_result(_lost(reason))
 
 
-def open_line(session: Session, kit: Path, sites: Sequence[str], seconds: float) -> Line:
+def open_line(
+    session: Session, kit: Path, sites: Sequence[str], seconds: float, see_out: bool = True
+) -> Line:
     """Start a job at the sites and wait for its bridge.
 
     Args:
@@ -106,6 +108,7 @@ def open_line(session: Session, kit: Path, sites: Sequence[str], seconds: float)
         kit: The server's kit, where the bridge finds the address of the line.
         sites: Who takes part; all are connected.
         seconds: How long to wait.
+        see_out: Whether closing the line waits for the job's end.
 
     Raises:
         FederationError: The job failed or did not start in time.
@@ -125,7 +128,7 @@ def open_line(session: Session, kit: Path, sites: Sequence[str], seconds: float)
         note, _ = split(pipe.receive())
         if note["kind"] != "ready":
             raise FederationError(f"the job is not ready: {note['message']}")
-        return Line(pipe, lambda: _settle(session, job))
+        return Line(pipe, (lambda: _settle(session, job)) if see_out else (lambda: None))
     finally:
         listener.close()
 

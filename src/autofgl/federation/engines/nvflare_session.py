@@ -12,6 +12,8 @@ from autofgl.errors import FederationError
 from autofgl.federation.engines.nvflare_kits import COORDINATOR
 from autofgl.federation.engines.nvflare_stub import write_job
 
+#: Sites report every few seconds; one that was silent for so long is not counted as connected.
+_SILENT_S = 12.0
 _ENDED = ("FINISHED", "FAILED", "ABORTED", "ABANDONED")
 
 
@@ -39,7 +41,8 @@ class Session:
     def connected(self) -> dict[str, float]:
         """The sites that are connected, and when they were heard last."""
         info = self._do(self._session.get_system_info)
-        return {client.name: float(client.last_connect_time) for client in info.client_info}
+        heard = {client.name: float(client.last_connect_time) for client in info.client_info}
+        return {name: at for name, at in heard.items() if time.time() - at < _SILENT_S}
 
     def wait_for(
         self, sites: Collection[str], seconds: float, tell: Callable[[Sequence[str]], None]

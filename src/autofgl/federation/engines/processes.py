@@ -14,6 +14,8 @@ from pathlib import Path
 _APP = "nvflare.private.fed.app"
 _SERVER = (f"{_APP}.server.server_train", "fed_server.json")
 _SITE = (f"{_APP}.client.client_train", "fed_client.json")
+#: Seconds between a site's reports to the server.
+_REPORT_S = 3
 #: Seconds that processes are given to end by themselves.
 _PATIENCE_S = 10.0
 
@@ -22,7 +24,7 @@ def command(kit: Path, site: str = "") -> list[str]:
     """What runs the server, or a site."""
     module, config = _SITE if site else _SERVER
     settings = ["secure_train=true", "org=autofgl", "config_folder=config"]
-    who = [f"uid={site}"] if site else []
+    who = [f"uid={site}", f"heart_beat_interval={_REPORT_S}"] if site else []
     program = [sys.executable, "-u", "-m", module, "-m", str(kit.absolute()), "-s", config]
     return [*program, "--set", *who, *settings]
 

@@ -1,0 +1,225 @@
+"""The coordinator: keeps a run going over sites that come and go.
+
+A run is a chain of jobs. A job does not take back a site that was lost, so when a lost site is
+there again the coordinator saves, starts a new job with all sites, and goes on from a checkpoint in
+which all have a part. When too few sites are left, or the server itself is gone, it waits.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+import autofgl
+from autofgl.config import Layers, RunConfig
+from autofgl.errors import AutoFGLError, FederationError, UserError
+from autofgl.execution import Known, execute
+from autofgl.federation.engines.nvflare import PATIENCE_S, NVFlare
+from autofgl.federation.engines.nvflare_line import open_line
+from autofgl.federation.engines.nvflare_session import Session
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.catalog import find_method
+from autofgl.runs import checkpoint
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.loop import Interrupted, PartiesReturned
+from autofgl.runs.result import Result
+
+#: Jobs in a row that may fail before the run is given up, if none gets any further.
+_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Venue:
+    """Where a run takes place.
+
+    Attributes:
+        server: The server's kit, on this machine.
+        coordinator: The coordinator's kit.
+        sites: Names of the sites, in order.
+        start_s: Seconds for a job to start.
+        grace_s: Seconds to wait for all sites, before a run goes on with fewer.
+        patience_s: Seconds without a sign of life after which a site counts as lost.
+        see_out: Whether a job's end is awaited; not needed where all processes are ended anyway.
+    """
+
+    server: Path
+    coordinator: Path
+    sites: Sequence[str]
+    start_s: float = 180.0
+    grace_s: float = 60.0
+    patience_s: float = PATIENCE_S
+    see_out: bool = True
+
+
+class Coordinator:
+    """Runs a configuration at a venue.
+
+    Args:
+        config: What to run.
+        layers: Its settings.
+        venue: Where.
+        run: Name under which the sites keep their states.
+        folder: The run folder.
+        console: Where progress and waiting are shown.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        layers: Layers,
+        venue: Venue,
+        run: str,
+        folder: RunFolder,
+        console: Console | None,
+    ) -> None:
+        self._config = config
+        self._layers = layers
+        self._venue = venue
+        self._run = run
+        self._folder = folder
+        self._console = console
+        self._session: Session | None = None
+
+    def run(self, known: Known) -> Result:
+        """Go on until the run is finished.
+
+        Raises:
+            UserError: A site refuses, or the settings cannot work.
+            FederationError: Job after job fails without getting any further.
+        """
+        tries, reached = 0, self._reached()
+        try:
+            while True:
+                try:
+                    return self._sitting(known)
+                except PartiesReturned as returned:
+                    self._tell(f"{returned}: going on with all sites")
+                except _Broken as broken:
+                    if self._reached() > reached:
+                        tries = 0
+                    tries, reached = tries + 1, self._reached()
+                    if tries == _TRIES:
+                        raise FederationError(f"given up after {tries} tries: {broken}") from broken
+                    self._tell(f"{broken}: beginning a new job")
+        finally:
+            self._close_session()
+
+    def _sitting(self, known: Known) -> Result:
+        """One job: from the newest checkpoint as far as it goes."""
+        federation: NVFlare | None = None
+        try:
+            federation = self._assemble()
+            return execute(
+                self._config, self._layers, federation, known, self._folder, self._console
+            )
+        except (UserError, Interrupted, PartiesReturned):
+            raise
+        except AutoFGLError as error:
+            if federation is not None and not federation.lost:
+                raise
+            raise _Broken(str(error)) from error
+        finally:
+            if federation is not None:
+                federation.close()
+
+    def _assemble(self) -> NVFlare:
+        """A federation of all sites, or of enough of them, with their parties built."""
+        session = self._connect()
+        sites = self._wait_for_sites(session)
+        venue = self._venue
+        line = open_line(session, venue.server, sites, venue.start_s, venue.see_out)
+        federation = NVFlare(
+            line,
+            sites,
+            folder=self._folder.checkpoints,
+            patience=venue.patience_s,
+            connected=session.connected,
+        )
+        try:
+            federation.open(self._opening(federation))
+        except BaseException:
+            federation.close()
+            raise
+        return federation
+
+    def _opening(self, federation: NVFlare) -> Payload:
+        """What the sites build their parties from, once they have been found to fit together."""
+        config, settings = self._config, self._layers.method
+        shapes = federation.hello({"version": autofgl.__version__})
+        features = {name: shape["features"] for name, shape in shapes.items()}
+        if len(set(features.values())) > 1:
+            told = ", ".join(f"{name} has {count}" for name, count in features.items())
+            raise UserError(f"the sites' graphs do not have the same features: {told}")
+        classes = max(shape["classes"] for shape in shapes.values())
+        outlines = [_outline(name, features[name], classes) for name in shapes]
+        find_method(config.method).check(outlines, settings, config.secure)
+        return {
+            "run": self._run,
+            "method": config.method,
+            "settings": settings.model_dump(mode="json", exclude_none=True),
+            "secure": config.secure,
+            "seed": config.seed,
+            "classes": classes,
+        }
+
+    def _connect(self) -> Session:
+        """A fresh connection to the server; waits for it as long as it takes."""
+        self._close_session()
+        told = False
+        while True:
+            try:
+                self._session = Session(self._venue.coordinator)
+                return self._session
+            except FederationError as error:
+                if not told:
+                    self._tell(f"waiting for the server: {error}")
+                told = True
+                time.sleep(1)
+
+    def _wait_for_sites(self, session: Session) -> list[str]:
+        """All sites; or, in a run that is under way, enough of them after some time."""
+        started = checkpoint.exists(self._folder.checkpoints)
+        enough = max(1, int(getattr(self._layers.method, "min_clients", 1)))
+        deadline = time.monotonic() + self._venue.grace_s
+        told: list[str] = []
+        while True:
+            here = session.connected()
+            present = [name for name in self._venue.sites if name in here]
+            missing = [name for name in self._venue.sites if name not in here]
+            if not missing:
+                return present
+            if started and len(present) >= enough and time.monotonic() > deadline:
+                self._tell(f"going on without {', '.join(missing)}")
+                return present
+            if missing != told:
+                self._tell(f"waiting for {', '.join(missing)}")
+                told = missing
+            time.sleep(0.5)
+
+    def _reached(self) -> str:
+        tags = sorted(path.parent.name for path in self._folder.checkpoints.glob("*/server.afp"))
+        return tags[-1] if tags else ""
+
+    def _close_session(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _tell(self, message: str) -> None:
+        if self._console is not None:
+            self._console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+class _Broken(AutoFGLError):
+    """A job did not come to its end; another one may."""
+
+
+def _outline(name: str, features: int, classes: int) -> ClientGraph:
+    """A graph without nodes that has the shape of a site's graph."""
+    none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
+    x = np.zeros((0, features), np.float32)
+    return ClientGraph(name, x, np.zeros((2, 0), np.int64), none, no, no, no, classes, none)

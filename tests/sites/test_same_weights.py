@@ -1,0 +1,73 @@
+"""With one seed a run gives the same weights across sites as in one process."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from venue import configure, coordinate, figures, furnish, venue
+
+import autofgl
+from autofgl.federation.engines.loopback import Loopback
+from autofgl.federation.engines.processes import running
+from autofgl.graphs.client_graph import ClientGraph
+
+pytestmark = pytest.mark.slow
+
+SEARCH = {
+    "layers": 2, "hidden": 8, "population": 8, "codes_per_step": 4, "weight_steps": 1,
+    "generations": 3, "warmup": 1, "trials": 0, "finalists": 1, "rounds": 4,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def sites(
+    small_clients: list[ClientGraph], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Loopback]:
+    with Loopback([client.name for client in small_clients]) as loopback:
+        furnish(loopback, small_clients, tmp_path_factory.mktemp("states"))
+        loopback.start()
+        yield loopback
+    assert not running(loopback.folder)
+    assert not loopback.folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "secure", "settings"),
+    [
+        ("fedavg", "none", {"rounds": 6, "checkpoint_every": 2}),
+        ("fedavg", "shares", {"rounds": 3, "aggregate": "parameters"}),
+        ("fl-agcns", "none", SEARCH),
+        ("fedgraph", "none", {"rounds": 3}),
+    ],
+)
+def test_sites_equal_threads(
+    sites: Loopback,
+    small_clients: list[ClientGraph],
+    tmp_path: Path,
+    method: str,
+    secure: str,
+    settings: dict[str, Any],
+) -> None:
+    here, there = tmp_path / "here", tmp_path / f"there-{method}-{secure}"
+    autofgl.run(method, small_clients, secure=secure, out=here, **settings)
+    coordinate(configure(method, secure, **settings), venue(sites), there)
+    assert figures(there) == figures(here)
+    ours, theirs = ((out / "model.safetensors").read_bytes() for out in (there, here))
+    assert ours == theirs
+
+
+def test_the_engine_option_does_everything_by_itself(
+    small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    for engine in ("inprocess", "nvflare"):
+        autofgl.run("fedavg", small_clients, engine=engine, out=tmp_path / engine, rounds=3)
+    ours, theirs = (
+        (tmp_path / engine / "model.safetensors").read_bytes()
+        for engine in ("inprocess", "nvflare")
+    )
+    assert ours == theirs
+    assert not list(tmp_path.rglob("*.key"))

@@ -1,0 +1,60 @@
+"""Three sites and a server on this machine, as operators would have them on four."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from autofgl.config import RunConfig, check_config, sort_settings
+from autofgl.execution import Known
+from autofgl.federation.engines.loopback import Loopback
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.files import save_graphs
+from autofgl.methods.catalog import find_method
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.result import Result
+from autofgl.sites.coordinator import Coordinator, Venue
+from autofgl.sites.local import SiteConfig
+
+
+def furnish(loopback: Loopback, clients: Sequence[ClientGraph], state: Path) -> None:
+    """Give every site its graph, its policy and its place for checkpoints."""
+    paths = save_graphs(loopback.folder / "graphs", clients)
+    for client, path in zip(clients, paths, strict=True):
+        kit = loopback.kits.sites[client.name]
+        policy = kit / "local" / "policy.yaml"
+        site = SiteConfig(name=client.name, graph=str(path), state=str(state), policy=str(policy))
+        site.write(kit)
+
+
+def venue(loopback: Loopback, **more: Any) -> Venue:
+    kits = loopback.kits
+    return Venue(kits.server, kits.coordinator, list(kits.sites), **more)
+
+
+def configure(method: str, secure: str = "none", **settings: Any) -> RunConfig:
+    return check_config(
+        {"method": method, "partition": "given", "secure": secure, "settings": settings}
+    )
+
+
+def coordinate(
+    config: RunConfig, place: Venue, out: Path, console: Console | None = None
+) -> Result:
+    """Run a configuration at the sites."""
+    layers = sort_settings(config, find_method(config.method).Settings)
+    if out.exists():
+        folder = RunFolder.open(out)
+    else:
+        folder = RunFolder.create(out, config.model_dump(mode="json"))
+    run = out.name
+    return Coordinator(config, layers, place, run, folder, console).run(Known(len(place.sites)))
+
+
+def figures(out: Path) -> dict[str, Any]:
+    """The result without times, and without what only whoever has all graphs can know."""
+    found: dict[str, Any] = json.loads((out / "result.json").read_text())
+    own = ("wall_s", "inference_s", "cut_share", "search_s", "versions")
+    return {key: value for key, value in found.items() if key not in own}
