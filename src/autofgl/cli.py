@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from autofgl.cli_site import app as site_app
 from autofgl.errors import AutoFGLError, UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Find and train graph neural networks on graphs that may not be pooled.",
 )
+
+app.add_typer(site_app)
 
 #: Options that take several values after one name.
 _LISTS = ("--set", "--graphs", "--datasets", "--rows")

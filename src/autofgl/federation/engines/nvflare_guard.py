@@ -29,7 +29,15 @@ def refusal(app: Path) -> str:
         found = json.loads((app / CONFIG / CLIENT_FILE).read_text())
     except (OSError, ValueError) as error:
         return f"refused: the job's configuration cannot be read: {error}"
-    return "" if found == client_config() else "refused: the job is not AutoFGL's stub"
+    ours = client_config()
+    if found == ours:
+        return ""
+    theirs = found.get("autofgl") if isinstance(found, dict) else None
+    if theirs != ours["autofgl"]:
+        return (
+            f"refused: runs autofgl {ours['autofgl']}, the coordinator {theirs}: install the same"
+        )
+    return "refused: the job is not AutoFGL's stub"
 
 
 def _counts(path: Path) -> bool:

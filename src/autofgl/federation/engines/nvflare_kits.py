@@ -8,7 +8,7 @@ shell commands.
 """
 
 import json
-import os
+import re
 import shutil
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from autofgl.atomic import write_text
-from autofgl.federation.engines.nvflare_stub import ALLOWED, VALIDATOR
+from autofgl.errors import UserError
+from autofgl.federation.engines.nvflare_stub import ALLOWED, VALIDATOR, check_installed
 
 #: Who submits jobs. There is one, on the server's machine.
 COORDINATOR = "coordinator@autofgl.local"
 _PROJECT = "autofgl"
 _ORG = "autofgl"
 _APP = "nvflare.app_common"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,18 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
         port: The one port that the server listens on.
         sites: Names of the sites.
         days: How long a new CA is valid.
+
+    Raises:
+        UserError: A name cannot be used, or NVFlare is not installed.
     """
     from nvflare.lighter.prov_utils import prepare_builders
     from nvflare.lighter.provision import prepare_project
     from nvflare.lighter.provisioner import Provisioner
 
+    check_installed()
+    for name in sites:
+        if not _NAME.fullmatch(name):
+            raise UserError(f"'{name}' is no name for a site: use letters, digits, '-' and '_'")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     project = _project(server, port, sites, days)
@@ -128,26 +137,26 @@ def _restrict(kits: Kits) -> None:
         for script in (kit / "startup").glob("*.sh"):
             script.unlink()
         (kit / "readme.txt").unlink(missing_ok=True)
-        local = kit / "local"
-        shutil.rmtree(local)
-        resources = _server_resources(kit) if kit == kits.server else _site_resources()
-        _write_json(local / "resources.json", resources)
-        _write_json(local / "authorization.json", _authorization())
-        _write_json(local / "log_config.json", _log_config())
+        shutil.rmtree(kit / "local")
+        refresh(kit)
     for kit in (kits.server, kits.coordinator, *kits.sites.values(), kits.authority):
         kit.chmod(0o700)
         for key in kit.rglob("*.key"):
             key.chmod(0o600)
 
 
-def use_folder(kit: Path) -> None:
-    """Point a server's kit at its own folder, wherever it was copied to."""
-    _write_json(kit / "local" / "resources.json", _server_resources(kit))
+def refresh(kit: Path) -> None:
+    """Write what a machine allows, as this version of the package has it, wherever the kit is."""
+    server = (kit / "startup" / "server.crt").exists()
+    local = kit / "local"
+    _write_json(local / "resources.json", _server_resources(kit) if server else _site_resources())
+    _write_json(local / "authorization.json", _authorization())
+    _write_json(local / "log_config.json", _log_config())
 
 
 def _server_resources(kit: Path) -> dict[str, Any]:
     storage = f"{_APP}.storages.filesystem_storage.FilesystemStorage"
-    jobs, snapshots = str(kit / "jobs"), str(kit / "snapshots")
+    jobs, snapshots = str(kit.absolute() / "jobs"), str(kit.absolute() / "snapshots")
     return {
         "format_version": 2,
         "class_list_enforcement_mode": "enforce",
@@ -249,4 +258,4 @@ def _log_config() -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    write_text(path, json.dumps(content, indent=2) + os.linesep)
+    write_text(path, json.dumps(content, indent=2) + "\n")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autofgl.atomic import write_text
-from autofgl.errors import FederationError, PayloadError
+from autofgl.errors import FederationError, PayloadError, UserError
 from autofgl.federation.engines.nvflare_session import Session
 from autofgl.federation.engines.nvflare_stub import LINE_FILE
 from autofgl.federation.frames import join, split
@@ -111,6 +111,7 @@ def open_line(
         see_out: Whether closing the line waits for the job's end.
 
     Raises:
+        UserError: A site refused the job.
         FederationError: The job failed or did not start in time.
     """
     listener = PipeListener()
@@ -121,7 +122,7 @@ def open_line(
         while (pipe := listener.accept(0.5)) is None:
             ended = session.ended(job)
             if ended:
-                raise FederationError(f"the job ended before it began: {ended}")
+                raise _failed(session, job, ended)
             if time.monotonic() > deadline:
                 session.abort(job)
                 raise FederationError(f"the job did not start within {seconds:.0f} s")
@@ -131,6 +132,13 @@ def open_line(
         return Line(pipe, (lambda: _settle(session, job)) if see_out else (lambda: None))
     finally:
         listener.close()
+
+
+def _failed(session: Session, job: str, ended: str) -> Exception:
+    refusals = session.refusals(job)
+    if refusals:
+        return UserError(f"sites refuse the job: {'; '.join(refusals)}")
+    return FederationError(f"the job ended before it began: {ended}")
 
 
 def _settle(session: Session, job: str, seconds: float = 15.0) -> None:

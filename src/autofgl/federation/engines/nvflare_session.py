@@ -78,6 +78,12 @@ class Session:
         status = str(self._do(self._session.get_job_status, job) or "")
         return status if any(word in status for word in _ENDED) else ""
 
+    def refusals(self, job: str) -> list[str]:
+        """What sites said that refused a job, as ``site: reason``."""
+        meta = self._do(self._session.get_job_meta, job) or {}
+        told = [str(line) for line in meta.get("job_deploy_detail") or ()]
+        return [line.replace("NVFLARE_ERROR: refused: ", "") for line in told if "refused" in line]
+
     def abort(self, job: str) -> None:
         """Stop a job that does not end by itself."""
         self._do(self._session.abort_job, job)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import autofgl
 from autofgl.errors import UserError
 
 _ENGINES = "autofgl.federation.engines"
@@ -49,6 +50,7 @@ def client_config() -> dict[str, Any]:
     }
     return {
         "format_version": 2,
+        "autofgl": autofgl.__version__,
         "executors": [{"tasks": ["*"], "executor": executor}],
         "components": [{"id": "_client", "path": SITE, "args": {}}],
     }
