@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from venue import configure, coordinate, figures, furnish, venue
+from operators import figures
+from venue import configure, coordinate, furnish, venue
 
 import autofgl
 from autofgl.federation.engines.loopback import Loopback

@@ -1,6 +1,5 @@
 """Three sites and a server on this machine, as operators would have them on four."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,10 +50,3 @@ def coordinate(
         folder = RunFolder.create(out, config.model_dump(mode="json"))
     run = out.name
     return Coordinator(config, layers, place, run, folder, console).run(Known(len(place.sites)))
-
-
-def figures(out: Path) -> dict[str, Any]:
-    """The result without times, and without what only whoever has all graphs can know."""
-    found: dict[str, Any] = json.loads((out / "result.json").read_text())
-    own = ("wall_s", "inference_s", "cut_share", "search_s", "versions")
-    return {key: value for key, value in found.items() if key not in own}

@@ -1,0 +1,120 @@
+"""Operators of a server and of sites, each with the command line, on one machine."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from autofgl.federation.engines.loopback import free_port
+from autofgl.federation.engines.processes import running, stop
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.files import save_graphs
+from autofgl.runs.history import read_history
+
+#: Hard limit for anything that is waited for.
+LIMIT_S = 240.0
+
+
+class Operators:
+    """All machines of a federation. What one does is a command, as in the operator's guide."""
+
+    def __init__(self, folder: Path, clients: Sequence[ClientGraph]) -> None:
+        self.folder = folder
+        self.kits = folder / "kits"
+        self.names = [client.name for client in clients]
+        self.graphs = dict(zip(self.names, save_graphs(folder / "graphs", clients), strict=True))
+        self._commands: list[subprocess.Popen[str]] = []
+        project = {"server": "localhost", "port": free_port(), "sites": self.names}
+        (folder / "sites.yaml").write_text(yaml.safe_dump(project))
+        self.finish(self.do("provision", "sites.yaml"), 0)
+
+    def do(self, *words: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+        """Begin a command of ``autofgl site``."""
+        program = [sys.executable, "-c", "from autofgl.cli import main; main()", "site", *words]
+        process = subprocess.Popen(
+            program,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})},
+        )
+        self._commands.append(process)
+        return process
+
+    def finish(self, process: "subprocess.Popen[str]", code: int) -> str:
+        """Wait for a command's end; what it printed."""
+        said, _ = process.communicate(timeout=LIMIT_S)
+        assert process.returncode == code, f"exit code {process.returncode}: {said}"
+        return said
+
+    def server(self) -> None:
+        self.do("server")
+
+    def join(self, name: str, env: Mapping[str, str] | None = None) -> None:
+        words = ["--kit", f"kits/sites/{name}", "--graph", str(self.graphs[name])]
+        self.do("join", *words, env=env)
+
+    def submit(self, name: str, run: Mapping[str, Any]) -> "subprocess.Popen[str]":
+        (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(dict(run)))
+        return self.do("submit", f"{name}.yaml", "--out", f"runs/{name}")
+
+    def out(self, name: str) -> Path:
+        return self.folder / "runs" / name
+
+    def kit(self, name: str) -> Path:
+        return self.kits / "sites" / name
+
+    def wait_for_round(self, name: str, at: int, process: "subprocess.Popen[str]") -> None:
+        def reached() -> bool:
+            assert process.poll() is None, process.communicate()[0]
+            rows = read_history(self.out(name) / "history.jsonl")
+            return bool(rows) and rows[-1]["round"] >= at
+
+        wait_until(reached, f"round {at}")
+
+    def job_processes(self, kit: Path) -> list[int]:
+        """The processes of a kit that belong to a job."""
+        jobs = ("worker_process", "runner_process")
+        return [pid for pid in running(kit) if any(job in _command(pid) for job in jobs)]
+
+    def kill(self, kit: Path) -> None:
+        """End a machine without a warning, and whoever started it."""
+        for pid in running(kit):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not running(kit), "the end of the processes")
+
+    def close(self) -> None:
+        for process in self._commands:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        stop(self.kits / "server", *(self.kit(name) for name in self.names))
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def wait_until(true: Callable[[], bool], what: str, seconds: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"no {what} in time"
+        time.sleep(0.05)
+
+
+def figures(out: Path) -> dict[str, Any]:
+    """The result without times, and without what only whoever has all graphs can know."""
+    found: dict[str, Any] = json.loads((out / "result.json").read_text())
+    own = ("wall_s", "inference_s", "cut_share", "search_s", "versions")
+    return {key: value for key, value in found.items() if key not in own}
