@@ -23,23 +23,39 @@ LIMIT_S = 240.0
 
 
 class Operators:
-    """All machines of a federation. What one does is a command, as in the operator's guide."""
+    """All machines of a federation. What one does is a command, as in the operator's guide.
 
-    def __init__(self, folder: Path, clients: Sequence[ClientGraph]) -> None:
+    Args:
+        folder: Where everything lies.
+        clients: The sites' graphs.
+        server: Address of the server.
+        inside: What to put before a command to run it on a machine, by the machine's name.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        clients: Sequence[ClientGraph],
+        server: str = "localhost",
+        inside: Callable[[str], list[str]] = lambda machine: [],
+    ) -> None:
+        self._inside = inside
         self.folder = folder
         self.kits = folder / "kits"
         self.names = [client.name for client in clients]
         self.graphs = dict(zip(self.names, save_graphs(folder / "graphs", clients), strict=True))
         self._commands: list[subprocess.Popen[str]] = []
-        project = {"server": "localhost", "port": free_port(), "sites": self.names}
+        project = {"server": server, "port": free_port(), "sites": self.names}
         (folder / "sites.yaml").write_text(yaml.safe_dump(project))
         self.finish(self.do("provision", "sites.yaml"), 0)
 
-    def do(self, *words: str, env: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
-        """Begin a command of ``autofgl site``."""
+    def do(
+        self, *words: str, env: Mapping[str, str] | None = None, on: str = "server"
+    ) -> "subprocess.Popen[str]":
+        """Begin a command of ``autofgl site`` on a machine."""
         program = [sys.executable, "-c", "from autofgl.cli import main; main()", "site", *words]
         process = subprocess.Popen(
-            program,
+            [*self._inside(on), *program],
             cwd=self.folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -60,7 +76,7 @@ class Operators:
 
     def join(self, name: str, env: Mapping[str, str] | None = None) -> None:
         words = ["--kit", f"kits/sites/{name}", "--graph", str(self.graphs[name])]
-        self.do("join", *words, env=env)
+        self.do("join", *words, env=env, on=name)
 
     def submit(self, name: str, run: Mapping[str, Any]) -> "subprocess.Popen[str]":
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(dict(run)))
