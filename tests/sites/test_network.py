@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -69,5 +70,5 @@ def test_a_run_over_a_bad_network_is_right(
     ours, theirs = ((out / "model.safetensors").read_bytes() for out in (there, here))
     assert ours == theirs
     times = [row["wall_s"] for row in read_history(there / "history.jsonl")]
-    rounds = [after - before for before, after in zip(times, times[1:], strict=False)]
+    rounds = [after - before for before, after in pairwise(times)]
     print(f"{method}: {sum(rounds) / len(rounds):.2f} s a round over {len(times)} rounds")

@@ -66,7 +66,7 @@ def provision(project: Path, out: Path) -> Kits:
     for name, kit in {"": kits.server, **kits.sites}.items():
         note = {"site": name, "sites": list(values.sites)}
         write_text(kit / _KIT_FILE, yaml.safe_dump(note, sort_keys=False))
-        if name:
+        if name and not (kit / _POLICY_FILE).exists():
             write_text(kit / _POLICY_FILE, TEMPLATE)
     return kits
 

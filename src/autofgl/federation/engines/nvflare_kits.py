@@ -26,6 +26,7 @@ COORDINATOR = "coordinator@autofgl.local"
 _PROJECT = "autofgl"
 _ORG = "autofgl"
 _APP = "nvflare.app_common"
+_CA_FILE = "cert.json"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 
@@ -74,6 +75,7 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
     work = folder / ".work"
     authority = folder / "ca"
     state = work / _PROJECT / "state"
+    shutil.rmtree(work, ignore_errors=True)
     try:
         if authority.exists():
             shutil.copytree(authority, state)
@@ -82,15 +84,26 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
             Provisioner(str(work), builders).provision(prepare_project(project))
         made = work / _PROJECT / "prod_00"
         kits = Kits(
-            _move(made / server, folder / "server"),
-            _move(made / COORDINATOR, folder / "coordinator"),
-            {name: _move(made / name, folder / "sites" / name) for name in sites},
-            _move(state, authority),
+            _install(made / server, folder / "server"),
+            _install(made / COORDINATOR, folder / "coordinator", local=True),
+            {name: _install(made / name, folder / "sites" / name) for name in sites},
+            authority,
         )
+        _keep_authority(state, authority)
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f"cannot make kits: {error}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
     _restrict(kits)
     return kits
+
+
+def _keep_authority(state: Path, authority: Path) -> None:
+    """Keep the CA itself; what it has issued belongs to the kits alone."""
+    whole = json.loads((state / _CA_FILE).read_text())
+    authority.mkdir(mode=0o700, exist_ok=True)
+    _write_json(authority / _CA_FILE, {key: whole[key] for key in ("root_cert", "root_pri_key")})
+    (authority / _CA_FILE).chmod(0o600)
 
 
 def _project(server: str, port: int, sites: Sequence[str], days: int) -> dict[str, Any]:
@@ -122,22 +135,25 @@ def _project(server: str, port: int, sites: Sequence[str], days: int) -> dict[st
     }
 
 
-def _move(source: Path, target: Path) -> Path:
-    """Put a new folder in the place of an old one."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        shutil.rmtree(target)
-    shutil.move(source, target)
+def _install(source: Path, target: Path, local: bool = False) -> Path:
+    """Put a new kit in its place; of one that is there already, only the certificates change.
+
+    NVFlare's own ``local`` is taken over for the coordinator alone: it allows nobody anything.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target / "startup", ignore_errors=True)
+    shutil.move(source / "startup", target / "startup")
+    if local and not (target / "local").exists():
+        shutil.move(source / "local", target / "local")
+    for extra in ("*.sh", "*.ipynb", "*.txt"):
+        for path in (target / "startup").glob(extra):
+            path.unlink()
     return target
 
 
 def _restrict(kits: Kits) -> None:
-    """Write what each machine allows, and take away what we do not use."""
+    """Write what each machine allows, and close the kits to other users."""
     for kit in (kits.server, *kits.sites.values()):
-        for script in (kit / "startup").glob("*.sh"):
-            script.unlink()
-        (kit / "readme.txt").unlink(missing_ok=True)
-        shutil.rmtree(kit / "local")
         refresh(kit)
     for kit in (kits.server, kits.coordinator, *kits.sites.values(), kits.authority):
         kit.chmod(0o700)
