@@ -44,6 +44,7 @@ def test_settings_need_an_equals_sign(pair: str) -> None:
         ({"clients": 3, "dataset": None, "graphs": ["a.npz", "b.npz"]}, "2 graph files"),
         ({"seed": -1}, "seed=-1"),
         ({"budget": "soon"}, "duration"),
+        ({"budget": "90s cpu", "engine": "nvflare"}, "--budget 90s of wall time"),
         ({"sede": 1}, "did you mean seed"),
     ],
 )  # fmt: skip

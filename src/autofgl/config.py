@@ -100,7 +100,12 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         raise unknown_name("secure mode", config.secure, MODES)
     if config.engine not in ENGINES:
         raise unknown_name("engine", config.engine, ENGINES)
-    _ = config.time_budget
+    budget = config.time_budget
+    if budget is not None and budget.cpu and config.engine != "inprocess":
+        raise UserError(
+            f"with --engine {config.engine} clients compute in processes of their own: "
+            f"give --budget {budget.seconds:g}s of wall time"
+        )
     return config
 
 
