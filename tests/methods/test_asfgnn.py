@@ -180,7 +180,7 @@ def test_a_grid_that_is_used_up_ends_the_search(small_clients: list[ClientGraph]
 
 def test_hopeless_trials_are_ended_early(small_clients: list[ClientGraph]) -> None:
     pruned = {
-        **CHANCE, "trials": 8, "trial_rounds": 25, "startup": 2, "pruning": True,
+        **CHANCE, "trials": 8, "trial_rounds": 14, "startup": 2, "pruning": True,
         "tune_lr": "1e-5..0.1 log",
     }  # fmt: skip
     method = make("asfgnn", small_clients, **pruned)
@@ -192,4 +192,4 @@ def test_hopeless_trials_are_ended_early(small_clients: list[ClientGraph]) -> No
     outcome = method.finish()
     assert outcome.extra["pruned_trials"] == len(ends) > 0
     assert all(row["trial_round"] >= 10 for row in ends)
-    assert outcome.extra["search_rounds"] < 8 * 25
+    assert outcome.extra["search_rounds"] < 8 * 14
