@@ -11,6 +11,7 @@ from autofgl.federation.payload import Payload, decode, encode
 
 _LENGTH = struct.Struct("<I")
 _MAX_NOTE = 1 << 20
+_KINDS = ("ok", "timeout", "lost", "exception", "refused")
 
 
 def join(note: Payload, data: bytes = b"") -> bytes:
@@ -32,3 +33,26 @@ def split(message: bytes) -> tuple[Payload, bytes]:
     if size > _MAX_NOTE or end > len(message):
         raise PayloadError(f"message announces a note of {size:,} bytes, has {len(message):,}")
     return decode(message[_LENGTH.size : end]), message[end:]
+
+
+def split_answer(message: bytes) -> tuple[Payload, bytes]:
+    """The note and the payload's bytes of an answer, from a party that may send anything.
+
+    The note has ``kind`` (``ok`` or that of a failure), ``message``, and ``peer``: sizes of the
+    messages to and from peers since the last answer, by operation.
+
+    Raises:
+        PayloadError: The message is not an answer.
+    """
+    note, body = split(message)
+    peer = note.get("peer", {})
+    sizes = list(peer.values()) if type(peer) is dict else [None]
+    if note.get("kind") not in _KINDS or type(note.get("message")) is not str:
+        raise PayloadError("the note of an answer is malformed")
+    if not all(type(row) is list and all(_is_size(size) for size in row) for row in sizes):
+        raise PayloadError("the sizes in the note of an answer are malformed")
+    return {"kind": note["kind"], "message": note["message"], "peer": peer}, body
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and value >= 0

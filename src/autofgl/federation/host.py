@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from autofgl.errors import PayloadError
 from autofgl.federation.checkpoints import read_payload, write_payload
-from autofgl.federation.frames import join, split
+from autofgl.federation.frames import join, split, split_answer
 from autofgl.federation.party import (
     Context,
     Failure,
@@ -151,7 +152,10 @@ class _PeerLine:
     def call(self, peer: str, op: str, payload: Payload | None = None) -> Payload:
         data = encode(payload or {})
         self._count(op, data)
-        note, body = split(self._send(peer, op, data))
+        try:
+            note, body = split_answer(self._send(peer, op, data))
+        except PayloadError as error:
+            raise PeerFailed(peer, "exception", f"sent a malformed answer: {error}") from error
         if note["kind"] != "ok":
             raise PeerFailed(peer, note["kind"], note["message"])
         self._count(op, body)

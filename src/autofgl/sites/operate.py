@@ -37,7 +37,8 @@ def run_kit(kit: Kit, tell: Callable[[str], None]) -> None:
         child.wait()
         for number, handler in before.items():
             signal.signal(number, handler)
-    if not asked and child.returncode:
+    told = asked or child.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    if child.returncode and not told:
         raise AutoFGLError(f"ended by itself: {last_lines(kit.path / 'console.txt', 1)}")
 
 

@@ -1,6 +1,5 @@
 """A whole NVFlare federation on this machine, certificates to processes, and no trace of it."""
 
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -8,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from autofgl.federation.engines import processes
+from autofgl.federation.engines import processes, reaper
 from autofgl.federation.engines.nvflare_kits import make_kits
 from autofgl.federation.engines.nvflare_line import Line, open_line
 from autofgl.federation.engines.nvflare_session import Session
@@ -21,7 +20,8 @@ _START_S = 180.0
 class Loopback:
     """Processes of a server and of sites on this machine, with mutual TLS among them.
 
-    Kits and keys are in a temporary folder of this user alone, and gone when it is closed.
+    Kits and keys are in a temporary folder of this user alone. They and the processes are gone when
+    it is closed, and also when this process is killed.
 
     Write each site's own file, then :meth:`start`.
 
@@ -32,6 +32,7 @@ class Loopback:
     def __init__(self, sites: Sequence[str]) -> None:
         check_installed()
         self.folder = Path(tempfile.mkdtemp(prefix="autofgl-sites-"))
+        self._reaper = reaper.start(self.folder)
         self._session: Session | None = None
         self._line: Line | None = None
         self._children: list[subprocess.Popen[bytes]] = []
@@ -74,11 +75,10 @@ class Loopback:
         if self._session is not None:
             with suppress(Exception):
                 self._session.close()
-        kits = [*(self.folder / "sites").glob("*"), self.folder / "server"]
-        processes.stop(*kits)
+        reaper.clean(self.folder)
         for child in self._children:
             child.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._reaper.communicate()
 
 
 def free_port() -> int:

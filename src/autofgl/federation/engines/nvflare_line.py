@@ -14,7 +14,7 @@ from autofgl.atomic import write_text
 from autofgl.errors import FederationError, PayloadError, UserError
 from autofgl.federation.engines.nvflare_session import Session
 from autofgl.federation.engines.nvflare_stub import LINE_FILE
-from autofgl.federation.frames import join, split
+from autofgl.federation.frames import join, split, split_answer
 from autofgl.federation.payload import Payload
 from autofgl.federation.pipe import Pipe, PipeListener
 
@@ -82,7 +82,7 @@ class Line:
         answer = Answer(note, data)
         if note["kind"] == "ok" and data:
             answer = _read(data)
-            for op, sizes in answer.note.get("peer", {}).items():
+            for op, sizes in answer.note["peer"].items():
                 for size in sizes:
                     self.on_peer_traffic(op, size)
         with self._lock:
@@ -155,13 +155,10 @@ def _settle(session: Session, job: str, seconds: float = 15.0) -> None:
 def _read(data: bytes) -> Answer:
     """A site's own frame; a site that sends something else has failed."""
     try:
-        note, body = split(data)
-        kind, message = note["kind"], note["message"]
-        if type(kind) is not str or type(message) is not str:
-            raise PayloadError("the note of an answer is malformed")
-        return Answer(note, body)
-    except (PayloadError, KeyError) as error:
-        return Answer({"kind": "exception", "message": f"sent a malformed answer: {error}"}, b"")
+        return Answer(*split_answer(data))
+    except PayloadError as error:
+        message = f"sent a malformed answer: {error}"
+        return Answer({"kind": "exception", "message": message, "peer": {}}, b"")
 
 
 def _lost(reason: str) -> Answer:

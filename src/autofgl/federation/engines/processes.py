@@ -68,6 +68,8 @@ def running(*kits: Path) -> list[int]:
 
 def stop(*kits: Path, patience: float = _PATIENCE_S) -> None:
     """End all processes of the kits: ask them, then insist."""
+    if not kits:
+        return
     for number, seconds in ((signal.SIGTERM, patience), (signal.SIGKILL, _PATIENCE_S)):
         deadline = time.monotonic() + seconds
         pids = running(*kits)

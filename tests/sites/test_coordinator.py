@@ -1,0 +1,140 @@
+"""The coordinator's patience, with sites and jobs that are only told of."""
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from autofgl.config import check_config, sort_settings
+from autofgl.errors import FederationError, UserError
+from autofgl.execution import Known
+from autofgl.federation.checkpoints import write_payload
+from autofgl.methods.catalog import find_method
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.loop import PartiesReturned
+from autofgl.sites import coordinator as module
+from autofgl.sites.coordinator import Coordinator, Venue
+
+
+class Sessions:
+    """What the server answers, one look after the other; the last answer stays."""
+
+    def __init__(self, looks: Sequence[Sequence[str] | None]) -> None:
+        self.looks: Iterator[Sequence[str] | None] = iter([*looks, *[looks[-1]] * 1000])
+
+    def __call__(self, kit: Path) -> "Sessions":
+        return self
+
+    def connected(self) -> dict[str, float]:
+        return dict.fromkeys(next(self.looks) or (), 0.0)
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def said() -> StringIO:
+    return StringIO()
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+
+
+def make(tmp_path: Path, said: StringIO, grace: float = 0.0, **settings: Any) -> Coordinator:
+    config = check_config({"method": "fedavg", "partition": "given", "settings": settings})
+    layers = sort_settings(config, find_method("fedavg").Settings)
+    folder = RunFolder.create(tmp_path / "run", {"method": "fedavg"})
+    venue = Venue(tmp_path, tmp_path, ["a", "b", "c"], grace_s=grace)
+    return Coordinator(config, layers, venue, "run", folder, Console(file=said, width=200))
+
+
+def reach(tmp_path: Path, at: int) -> None:
+    write_payload(tmp_path / "run" / "checkpoint" / f"round-{at:08d}" / "server.afp", {})
+
+
+def test_a_run_begins_with_all_sites(tmp_path: Path, said: StringIO) -> None:
+    looks = [["a"], ["a", "b"], ["a", "b"], ["c", "b", "a"]]
+    assert make(tmp_path, said)._wait_for_sites(Sessions(looks)) == ["a", "b", "c"]
+    assert said.getvalue() == "waiting for b, c\nwaiting for c\n"
+
+
+def test_a_run_under_way_goes_on_with_enough(tmp_path: Path, said: StringIO) -> None:
+    coordinator = make(tmp_path, said, grace=-1.0, min_clients=2)
+    reach(tmp_path, 5)
+    assert coordinator._wait_for_sites(Sessions([["a"], ["a", "c"]])) == ["a", "c"]
+    assert said.getvalue() == "waiting for b, c\ngoing on without b\n"
+
+
+def test_the_server_is_waited_for(
+    tmp_path: Path, said: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[Path] = []
+
+    def connect(kit: Path) -> Sessions:
+        tries.append(kit)
+        if len(tries) < 4:
+            raise FederationError("the server does not answer")
+        return Sessions([["a"]])
+
+    monkeypatch.setattr(module, "Session", connect)
+    make(tmp_path, said)._connect()
+    assert len(tries) == 4
+    assert said.getvalue() == "waiting for the server: the server does not answer\n"
+
+
+def test_jobs_follow_each_other_while_the_run_gets_further(
+    tmp_path: Path, said: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = make(tmp_path, said)
+    jobs = iter(range(12))
+
+    def sitting(known: Known) -> str:
+        at = next(jobs)
+        if at == 3:
+            raise PartiesReturned(["b"])
+        if at < 9:
+            reach(tmp_path, at)
+            raise module._Broken("a is lost")
+        return "result"
+
+    monkeypatch.setattr(coordinator, "_sitting", sitting)
+    assert coordinator.run(Known(3)) == "result"
+    assert "b can take part again: going on with all sites\n" in said.getvalue()
+    assert said.getvalue().count("a is lost: beginning a new job\n") == 8
+
+
+def test_a_run_that_gets_no_further_is_given_up(
+    tmp_path: Path, said: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = make(tmp_path, said)
+
+    def sitting(known: Known) -> str:
+        raise module._Broken("a is lost")
+
+    monkeypatch.setattr(coordinator, "_sitting", sitting)
+    with pytest.raises(FederationError, match="given up after 5 tries: a is lost"):
+        coordinator.run(Known(3))
+
+
+class Greeted:
+    """A federation whose sites have these shapes."""
+
+    def __init__(self, **shapes: tuple[int, int]) -> None:
+        self.shapes = shapes
+
+    def hello(self, payload: dict[str, Any]) -> dict[str, Any]:
+        return {n: {"features": f, "classes": c} for n, (f, c) in self.shapes.items()}
+
+
+def test_sites_must_fit_together(tmp_path: Path, said: StringIO) -> None:
+    coordinator = make(tmp_path, said, rounds=7)
+    opening = coordinator._opening(Greeted(a=(5, 2), b=(5, 4)))  # type: ignore[arg-type]
+    assert opening["classes"] == 4
+    assert opening["settings"]["rounds"] == 7
+    with pytest.raises(UserError, match="same features: a has 5, b has 6"):
+        coordinator._opening(Greeted(a=(5, 2), b=(6, 2)))  # type: ignore[arg-type]
