@@ -53,8 +53,10 @@ def make(tmp_path: Path, said: StringIO, grace: float = 0.0, **settings: Any) ->
     return Coordinator(config, layers, venue, "run", folder, Console(file=said, width=200))
 
 
-def reach(tmp_path: Path, at: int) -> None:
-    write_payload(tmp_path / "run" / "checkpoint" / f"round-{at:08d}" / "server.afp", {})
+def reach(tmp_path: Path, at: int, *parties: str) -> None:
+    """A checkpoint in which these parties have a part."""
+    path = tmp_path / "run" / "checkpoint" / f"round-{at:08d}" / "server.afp"
+    write_payload(path, {"parties": list(parties)})
 
 
 def test_a_run_begins_with_all_sites(tmp_path: Path, said: StringIO) -> None:
@@ -119,6 +121,27 @@ def test_a_run_that_gets_no_further_is_given_up(
     monkeypatch.setattr(coordinator, "_sitting", sitting)
     with pytest.raises(FederationError, match="given up after 5 tries: a is lost"):
         coordinator.run(Known(3))
+
+
+def test_a_site_that_is_lost_again_and_again_is_left_out(
+    tmp_path: Path, said: StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator = make(tmp_path, said)
+    jobs = iter(range(20))
+    seen: list[list[str]] = []
+
+    def sitting(known: Known) -> str:
+        seen.append(coordinator._wait_for_sites(Sessions([["a", "b", "c"]])))
+        if next(jobs) in (3, 12):
+            reach(tmp_path, 7 + len(seen), "a", "b", "c")
+        if "b" in seen[-1]:
+            raise PartiesReturned(["b"])
+        return "result"
+
+    monkeypatch.setattr(coordinator, "_sitting", sitting)
+    assert coordinator.run(Known(3)) == "result"
+    assert seen == [["a", "b", "c"]] * 8 + [["a", "c"]]
+    assert "b was lost 5 times without getting any further: left out\n" in said.getvalue()
 
 
 class Greeted:

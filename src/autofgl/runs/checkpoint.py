@@ -57,6 +57,11 @@ def exists(folder: Path) -> bool:
     return any((folder / tag / _SERVER).exists() for tag in _tags(folder))
 
 
+def last_part(folder: Path, party: str) -> str:
+    """The newest checkpoint in which a party has a part; empty if there is none."""
+    return max((tag for tag in _tags(folder) if party in _parties(folder, tag)), default="")
+
+
 def _parties(folder: Path, tag: str) -> list[str]:
     """Who has a part in a checkpoint; nobody in one that was not completed."""
     file = folder / tag / _SERVER

@@ -28,7 +28,8 @@ from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Interrupted, PartiesReturned
 from autofgl.runs.result import Result
 
-#: Jobs in a row that may fail before the run is given up, if none gets any further.
+#: Jobs in a row that may fail before the run is given up, if none gets any further; and returns of
+#: a site before it is left out, if it never stays until the next checkpoint.
 _TRIES = 5
 
 
@@ -83,6 +84,8 @@ class Coordinator:
         self._folder = folder
         self._console = console
         self._session: Session | None = None
+        self._sites = list(venue.sites)
+        self._returns: dict[tuple[str, str], int] = {}
 
     def run(self, known: Known) -> Result:
         """Go on until the run is finished.
@@ -97,7 +100,7 @@ class Coordinator:
                 try:
                     return self._sitting(known)
                 except PartiesReturned as returned:
-                    self._tell(f"{returned}: going on with all sites")
+                    self._welcome(returned)
                 except _Broken as broken:
                     if self._reached() > reached:
                         tries = 0
@@ -107,6 +110,16 @@ class Coordinator:
                     self._tell(f"{broken}: beginning a new job")
         finally:
             self._close_session()
+
+    def _welcome(self, returned: PartiesReturned) -> None:
+        """Take sites back, except those that are lost again and again before a checkpoint."""
+        self._tell(f"{returned}: going on with all sites")
+        for name in returned.parties:
+            key = (name, checkpoint.last_part(self._folder.checkpoints, name))
+            self._returns[key] = self._returns.get(key, 0) + 1
+            if self._returns[key] == _TRIES and name in self._sites:
+                self._tell(f"{name} was lost {_TRIES} times without getting any further: left out")
+                self._sites.remove(name)
 
     def _sitting(self, known: Known) -> Result:
         """One job: from the newest checkpoint as far as it goes."""
@@ -188,8 +201,8 @@ class Coordinator:
         told: list[str] = []
         while True:
             here = session.connected()
-            present = [name for name in self._venue.sites if name in here]
-            missing = [name for name in self._venue.sites if name not in here]
+            present = [name for name in self._sites if name in here]
+            missing = [name for name in self._sites if name not in here]
             if not missing:
                 return present
             if started and len(present) >= enough and time.monotonic() > deadline:
