@@ -164,7 +164,7 @@ def test_a_peer_that_fails_is_told_to_the_party(tmp_path: Path) -> None:
     host = PartyHost("a", Builder(), tmp_path, refuse)
     begin(host)
     answer = ask(host, "ask")
-    assert (answer["kind"], answer["message"]) == ("refused", "b: no")
+    assert (answer["kind"], answer["message"]) == ("exception", "PeerFailed: b: no")
     assert len(answer["peer"]["peek"]) == 1
 
     def lose(peer: str, op: str, data: bytes) -> bytes:
@@ -172,7 +172,8 @@ def test_a_peer_that_fails_is_told_to_the_party(tmp_path: Path) -> None:
 
     host = PartyHost("a", Builder(), tmp_path, lose)
     begin(host)
-    assert ask(host, "ask")["kind"] == "lost"
+    assert ask(host, "ask")["message"] == "PeerFailed: b: is gone"
+    assert ask(host, "add", {"by": 1})["kind"] == "ok"
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,13 @@ class PartyHost:
     def answer(self, caller: str, op: str, data: bytes) -> bytes:
         """The answer to a message. Never raises: failures are answers too."""
         if caller != SERVER:
-            return _framed(lambda: self._for_peer(op, data), {})
+            gone = join(_note(Failure("lost", self._gone)))
+            return gone if self._gone else _framed(lambda: self._for_peer(op, data))
         if op == "@ping":
-            return _framed(lambda: {}, {})
+            return _framed(dict)
         if self._gone and op != "@open":
             return join(_note(Failure("lost", self._gone)))
-        done = self._thread.submit(_framed, lambda: self._for_server(op, data), None)
+        done = self._thread.submit(_framed, lambda: self._for_server(op, data))
         try:
             answer = done.result()
         except BaseException as error:  # a party that exits is lost, as its process would be
@@ -106,8 +107,6 @@ class PartyHost:
         return self._built().handle(op, payload)
 
     def _for_peer(self, op: str, data: bytes) -> Payload:
-        if self._gone:
-            raise PeerFailed(self._name, "lost", self._gone)
         return self._built().handle_peer(op, decode(data, self._builder.limit))
 
     def _built(self) -> Party:
@@ -172,12 +171,10 @@ class _PeerLine:
             self._sizes.setdefault(op, []).append(len(data))
 
 
-def _framed(work: Callable[[], Payload], extra: Payload | None) -> bytes:
+def _framed(work: Callable[[], Payload]) -> bytes:
     """Run and frame the outcome; an exit goes through, to be told as the loss that it is."""
     try:
-        return join({"kind": "ok", "message": "", **(extra or {})}, encode(work()))
-    except PeerFailed as error:
-        return join(_note(Failure(error.kind, str(error))))
+        return join({"kind": "ok", "message": ""}, encode(work()))
     except Exception as error:
         failure = failure_of(error)
         _log.warning("%s: %s", failure.kind, failure.message)
