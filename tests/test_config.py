@@ -72,10 +72,3 @@ def test_configuration_files(tmp_path: Path) -> None:
             read_config_file(path)
     with pytest.raises(UserError, match="cannot read"):
         read_config_file(tmp_path / "absent.yaml")
-
-
-def test_a_budget_of_computing_is_for_one_process() -> None:
-    values = {"method": "fedavg", "dataset": "cora", "engine": "nvflare"}
-    check_config({**values, "budget": "10m"})
-    with pytest.raises(UserError, match="without 'cpu'"):
-        check_config({**values, "budget": "10m cpu"})
