@@ -4,10 +4,15 @@ Nothing in AutoFGL touches a global random state. Whoever needs chance asks for 
 name, so that adding a consumer never shifts the numbers of another.
 """
 
+from __future__ import annotations
+
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
 def child_seed(root: int, *names: str | int) -> int:
@@ -23,4 +28,6 @@ def numpy_generator(root: int, *names: str | int) -> np.random.Generator:
 
 def torch_generator(root: int, *names: str | int) -> torch.Generator:
     """A CPU torch generator for the named purpose."""
+    import torch  # takes seconds, and searchers do without it
+
     return torch.Generator().manual_seed(child_seed(root, *names))
