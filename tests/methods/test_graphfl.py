@@ -18,7 +18,7 @@ from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods.graphfl_client import GraphFLClient
 from autofgl.methods.graphfl_settings import GraphFLSettings
-from autofgl.methods.meta_model import MetaModel, draw_task
+from autofgl.methods.meta_model import MetaModel, draw_task, unseen
 from autofgl.methods.method import Weights
 from autofgl.methods.settings import model_spec
 from autofgl.secure import MODES
@@ -298,6 +298,31 @@ def test_new_clients_only_adapt(small_graph: ClientGraph, secure: str) -> None:
     assert found.test_accuracy == pytest.approx(both)
     assert [row["new"] for row in found.per_client] == [False, False, True]
     assert ("unadapted_test_accuracy" in found.per_client[0]) == (secure == "none")
+
+
+def test_unseen_classes_are_in_no_task_but_in_the_test_phase(small_graph: ClientGraph) -> None:
+    clients = autofgl.partition(small_graph, clients=3, method="random", seed=0)
+    hidden = set(unseen(3, 1, 0).tolist())
+    assert len(hidden) == 1
+    for client in clients:
+        model = local(client, tasks=2, unseen_classes=1)
+        labels = client.y[client.train_mask]
+        assert model.taught_nodes == sum(label not in hidden for label in labels)
+        assert 0 < model.taught_nodes < model.train_nodes
+        for steps in ({}, {"inner_steps": 0}):
+            other = local(client, tasks=2, unseen_classes=1, **steps)
+            for task in other.tasks(1, 0):
+                drawn = labels[torch.cat([task.support, task.query]).numpy()]
+                assert not hidden & set(drawn.tolist())
+        assert all(
+            torch.equal(value, local(client).adapted()[name])
+            for name, value in model.adapted().items()
+        ), "the test phase adapts to all labelled nodes"
+    settings = {**QUICK, "adapt_steps": 20, "adapt_lr": 0.5}
+    method = make("graphfl", clients, **settings, unseen_classes=1, lr=0.05)
+    rounds(method, 4)
+    found = method.finish()
+    assert found.test_accuracy > found.extra["unadapted_test_accuracy"]
 
 
 def test_somebody_has_to_train(small_clients: list[ClientGraph], out: Path) -> None:

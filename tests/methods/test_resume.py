@@ -18,6 +18,14 @@ SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "laye
 SMALL_SEARCH |= {"weight_steps": 2, "trials": 4, "trial_rounds": 1, "finalists": 2}
 SMALL_TRIALS: dict[str, str | float] = {"candidates": 3, "candidate_rounds": 2, "layers": 2}
 SMALL_TRIALS |= {"finalists": 2}
+SMALL_GA: dict[str, str | float] = {"population": 3, "iterations": 2, "inner_steps": 1}
+SMALL_GA |= {
+    "adapt_steps": 1,
+    "hidden": 4,
+    "participation": 0.5,
+    "new_clients": 1,
+    "structure_after": 2,
+}
 SMALL: dict[str, dict[str, str | float]] = {
     "fl-agcns": SMALL_SEARCH,
     "fl-random": SMALL_TRIALS,
@@ -34,10 +42,13 @@ SMALL: dict[str, dict[str, str | float]] = {
         "tune_dropout": "",
     },
     "graphfl": {"inner_steps": 2, "adapt_steps": 2, "participation": 0.5, "new_clients": 1},
+    "graphfl-ga": SMALL_GA,
 }
 
 CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
+CASES += [("graphfl-ga", {**SMALL_GA, "mode": "threshold", "threshold": 1.0})]
+CASES += [("graphfl-ga", {**SMALL_GA, "mode": "parallel", "adopt_after": 2})]
 LEARNT: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
 CASES += [("fedgraph", {**LEARNT, "episode_rounds": 2, "iterations": 2})]
 

@@ -11,6 +11,7 @@ from torch_geometric.utils import add_self_loops, remove_self_loops
 from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn import Structure
+from autofgl.nn.structure import DenseStructure
 
 Graph = tuple[Tensor, int]
 
@@ -35,6 +36,13 @@ def test_sum_and_mean(graph: Graph) -> None:
     assert torch.equal(structure.sum.to_dense(), expected)
     degree = expected.sum(1, keepdim=True).clamp_min(1)
     torch.testing.assert_close(structure.mean.to_dense(), expected / degree)
+
+
+def test_dense_operators_are_the_same(graph: Graph) -> None:
+    edge_index, n = graph
+    sparse, dense = Structure(edge_index, n), DenseStructure(edge_index, n)
+    assert torch.equal(dense.gcn, sparse.gcn.to_dense())
+    assert torch.equal(dense.mean, sparse.mean.to_dense())
 
 
 def test_attention_has_one_self_loop_per_node(graph: Graph) -> None:

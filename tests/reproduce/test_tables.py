@@ -12,8 +12,10 @@ from autofgl.reproduce.cells import Options, plan
 from autofgl.reproduce.table import Table
 from autofgl.reproduce.tables import TABLES
 
+FL_AGCNS = [name for name in TABLES if name.startswith("fl-agcns")]
 
-@pytest.fixture(params=[name for name in TABLES if name.startswith("fl-agcns")])
+
+@pytest.fixture(params=FL_AGCNS)
 def table(request: pytest.FixtureRequest) -> Table:
     return TABLES[request.param]
 
@@ -37,7 +39,7 @@ def test_every_cell_has_a_figure_of_the_paper(table: Table) -> None:
     assert set(table.paper) == names
     assert len(names) == len(table.rows) * len(table.columns), "names are unique"
     assert all(1 < figure.accuracy < 100 for figure in table.paper.values()), "percent"
-    assert all(0 < figure.parameters < 2 for figure in table.paper.values()), "millions"
+    assert all(0 < (figure.parameters or 0) < 2 for figure in table.paper.values()), "millions"
 
 
 def test_the_figures_of_table_3_by_column() -> None:
@@ -46,7 +48,7 @@ def test_the_figures_of_table_3_by_column() -> None:
     sums = {
         column: (
             sum(figure.accuracy for (_, name), figure in paper.items() if name == column),
-            sum(figure.parameters for (_, name), figure in paper.items() if name == column),
+            sum(figure.parameters or 0 for (_, name), figure in paper.items() if name == column),
         )
         for column in ("cora", "citeseer", "pubmed")
     }
@@ -57,7 +59,7 @@ def test_the_figures_of_table_3_by_column() -> None:
 
 
 def test_the_protocol_of_the_tables() -> None:
-    third, fifth, physics = list(TABLES.values())[:3]
+    third, fifth, physics = (TABLES[name] for name in FL_AGCNS)
     assert {(row.kind, row.seeds) for row in third.rows} == {("search", 3), ("fixed", 5)}
     assert {row.seeds for row in physics.rows} == {1}
     assert [(column.clients, column.partition) for column in third.columns] == [(3, "metis")] * 3
@@ -98,7 +100,7 @@ def test_the_command_hands_its_words_on(
     more = ["--budget", "90s", "--secure", "shares", "--data-root", "raw", "--out", "here"]
     assert call("reproduce", "fl-agcns-table3", *words, *more) == 0
     assert call("reproduce", "fl-agcns-table5") == 0
-    third, fifth, _ = list(TABLES.values())[:3]
+    third, fifth, _ = (TABLES[name] for name in FL_AGCNS)
     columns, rows = ("cora", "pubmed"), ("gcn", "gat")
     assert asked == [
         (third, Options(Path("here"), columns, rows, 2, "90s", "shares", "raw")),

@@ -10,6 +10,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from pydantic import Field, field_validator
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import raw_files, splits, synthetic
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.smoothing import smoothed
 from autofgl.seeding import numpy_generator
 
 
@@ -47,6 +49,12 @@ class DataSettings(synthetic.SyntheticSettings):
     )
     test_fraction: float = Field(
         default=0.2, ge=0, lt=1, description="split by fraction: share for testing"
+    )
+    whole_graph_hops: int = Field(
+        default=0,
+        ge=0,
+        description="not private, to compare with GraphFL's public code: average the features over "
+        "so many hops of the whole graph before it is cut",
     )
 
     @field_validator("split")
@@ -133,6 +141,8 @@ def load(
         raise unknown_name("split", kind, splits.KINDS)
     root = Path(data_root) if data_root else None
     graph = DATASETS[name].read(Request(name, seed, root, settings))
+    if settings.whole_graph_hops:
+        graph = replace(graph, x=smoothed(graph, settings.whole_graph_hops))
     rng = numpy_generator(seed, "split", name)
     return splits.split(graph, kind, rng, **settings.split_sizes())
 

@@ -47,6 +47,12 @@ class PartitionSettings(BaseModel):
     overlap_spread: float = Field(
         default=0.0, ge=0, description="overlap: standard deviation of that share between clients"
     )
+    shared_nodes: float = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="shared: share of a client's nodes that another client has too",
+    )
 
 
 Assign: TypeAlias = Callable[
@@ -118,6 +124,13 @@ PARTITIONERS: dict[str, Partitioner] = {
         "each client draws a share of all nodes, clients overlap (FedGraph)",
         lambda graph, clients, rng, settings: partitioners.overlap(
             graph, clients, rng, mean=settings.overlap_mean, spread=settings.overlap_spread
+        ),
+        overlapping=True,
+    ),
+    "shared": Partitioner(
+        "as random, and some nodes are with another client too (GraphFL)",
+        lambda graph, clients, rng, settings: partitioners.shared(
+            graph, clients, rng, share=settings.shared_nodes
         ),
         overlapping=True,
     ),

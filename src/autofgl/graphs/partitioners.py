@@ -1,8 +1,8 @@
 """Which client gets which node.
 
 Each partitioner is a pure function ``(graph, clients, rng, …) -> owner`` with the index of every
-node's client, ``[n]``; :func:`overlap` and :func:`labels_and_degree` return a membership matrix
-``[clients, n]``. Graphs have at least as many nodes as there are clients.
+node's client, ``[n]``; :func:`overlap`, :func:`shared` and :func:`labels_and_degree` return a
+membership matrix ``[clients, n]``. Graphs have at least as many nodes as there are clients.
 """
 
 import heapq
@@ -157,6 +157,21 @@ def overlap(
     member = np.zeros((clients, nodes), np.bool_)
     for row, size in zip(member, sizes, strict=True):
         row[rng.choice(nodes, size, replace=False, shuffle=False)] = True
+    return member
+
+
+def shared(graph: ClientGraph, clients: int, rng: np.random.Generator, *, share: float) -> Bools:
+    """Equal random parts, to each of which other clients' nodes are added.
+
+    Of a client's nodes the share ``share`` are such copies, drawn uniformly: the "20 % node
+    overlapping" of Rezaei et al., 2024, which does not say who shares what with whom.
+    """
+    owner = _spread(graph.num_nodes, clients, rng)
+    member: Bools = owner == np.arange(clients)[:, None]
+    for row in member:
+        others = np.flatnonzero(~row)
+        extra = min(round(share / (1 - share) * int(row.sum())), len(others))
+        row[rng.choice(others, extra, replace=False, shuffle=False)] = True
     return member
 
 

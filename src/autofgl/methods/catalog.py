@@ -10,6 +10,7 @@ from autofgl.methods.fl_darts import FLDarts
 from autofgl.methods.fl_random import FLRandom
 from autofgl.methods.fl_rl import FLRL
 from autofgl.methods.graphfl import GraphFL
+from autofgl.methods.graphfl_ga import GraphFLGA
 from autofgl.methods.method import Method
 from autofgl.methods.separate import Separate
 from autofgl.methods.sfgnn import SFGNN
@@ -24,6 +25,7 @@ METHODS: dict[str, type[Method]] = {
     "fl-darts": FLDarts,
     "fedgraph": FedGraph,
     "graphfl": GraphFL,
+    "graphfl-ga": GraphFLGA,
     "sfgnn": SFGNN,
     "asfgnn": ASFGNN,
 }

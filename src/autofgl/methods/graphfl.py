@@ -80,6 +80,11 @@ class GraphFL(Method):
         """See :meth:`Method.check`; somebody has to train."""
         super().check(clients, settings, secure)
         new_clients([graph.name for graph in clients], settings.new_clients)
+        if settings.unseen_classes > clients[0].classes - 2:
+            raise UserError(
+                f"unseen_classes={settings.unseen_classes} leaves fewer than two of the "
+                f"{clients[0].classes} classes to train on"
+            )
 
     @classmethod
     def party(
@@ -115,10 +120,9 @@ class GraphFL(Method):
         replies = self._round(chosen)
         total = self._total(replies.ok)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total.pop("metrics"))}
-        mean = average(total) if total else {}
-        row["query_loss"] = float(mean.pop("query_loss")) if mean else 0.0
-        self._weights = mean or self._weights
+        row["query_loss"] = self._absorb(total)
         row["clients"] = len(chosen & set(replies.ok))
+        row |= self._note(replies.ok)
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
     def finish(self) -> Outcome:
@@ -129,7 +133,7 @@ class GraphFL(Method):
         self._judge(self.round, last["metrics"])
         replies = self._call(
             "conclude",
-            {"totals": self._totals, "weights": self._best_weights},
+            {"totals": self._totals, "weights": self._best_weights, **self._common()},
             each={name: {"new": name in self._new} for name in self.federation.parties},
         ).ok
         total = self._sums.total("conclude", replies, "report")
@@ -140,7 +144,8 @@ class GraphFL(Method):
             inference_s=float(total["seconds"][0] / total["seconds"][1]),
             best_round=self._best.round,
         )
-        found = outcome(report, self._spec, {"model": self._best_weights})
+        spec, weights = self._network()
+        found = outcome(report, spec, {"model": weights})
         clients = [self._with_own(row, replies[row["name"]]["own"]) for row in found.per_client]
         return replace(found, per_client=clients, extra={**found.extra, **self._apart(groups)})
 
@@ -164,22 +169,53 @@ class GraphFL(Method):
         self._best = BestRound(**state["best"])
 
     def _participants(self) -> set[str]:
-        """Stage 2: all clients that are not new have an equal chance."""
-        names = [name for name in self.federation.parties if name not in self._new]
-        if not names:
-            raise FederationError(f"round {self.round}: no client is left that may train")
+        """Stage 2: all clients that may train have an equal chance."""
+        names = self._trainable()
         count = max(1, round(self.settings.participation * len(names)))
         rng = numpy_generator(self.seed, "participation", self.round)
         return set(rng.choice(names, count, replace=False).tolist())
 
+    def _trainable(self) -> list[str]:
+        """Clients that are not new."""
+        names = [name for name in self.federation.parties if name not in self._new]
+        if not names:
+            raise FederationError(f"round {self.round}: no client is left that may train")
+        return names
+
     def _round(self, chosen: set[str], last: bool = False) -> Replies:
         each: dict[str, Payload] = {}
         for name in self.federation.parties:
-            each[name] = {"train": name in chosen}
+            each[name] = {"train": name in chosen, **self._duty(name)}
             if name not in self._new:
                 each[name]["weights"] = self._weights
         message = {"round": self.round, "totals": self._totals, "contribute": not last}
+        message |= self._common()
         return self._call("round", message, each=each)
+
+    def _common(self) -> Payload:
+        """What every message of a round tells besides."""
+        return {}
+
+    def _duty(self, name: str) -> Payload:  # noqa: ARG002
+        """What a client is to do in a round besides training."""
+        return {}
+
+    def _note(self, replies: Mapping[str, Payload]) -> Row:  # noqa: ARG002
+        """Take in what clients say besides, and what the history has of it."""
+        return {}
+
+    def _network(self) -> tuple[dict[str, Any], Weights]:
+        """The network that the run leaves behind."""
+        return self._spec, self._best_weights
+
+    def _absorb(self, total: Mapping[str, Any]) -> float:
+        """FedAvg; the mean query loss."""
+        mean = average(total) if total else {}
+        if not mean:
+            return 0.0
+        loss = float(mean.pop("query_loss"))
+        self._weights = mean
+        return loss
 
     def _total(self, replies: Mapping[str, Payload]) -> dict[str, Any]:
         """Sums of figures and, if somebody trained, of weights; one secure sum has both."""

@@ -10,6 +10,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedavg_client import COUNT_UNIT
 from autofgl.methods.graphfl_settings import GraphFLSettings
 from autofgl.methods.meta_model import MetaModel
+from autofgl.methods.method import Weights
 from autofgl.methods.metrics import SIZE, Sums, scale_down
 from autofgl.methods.sums import SummingParty, weighted
 from autofgl.nn.networks import NetworkSpec
@@ -60,14 +61,14 @@ class GraphFLClient(SummingParty):
             return {}
         metrics = np.zeros(len(KINDS) * SIZE)
         if seen:
-            self._local.load_weights(payload["weights"])
+            self._receive(payload)
             metrics = self._figures(totals)
         told = {"metrics": metrics}
         if not payload["contribute"] or (self._secure == "none" and not payload["train"]):
             return {"metrics": self.sums.protect(f"metrics-{at}", told)}
-        loss = self._local.learn(at) if payload["train"] else 0.0
-        share = self._local.train_nodes / max(totals[0], 1) if payload["train"] else 0.0
-        news = {**self._local.weights(), "query_loss": np.array(loss, np.float32)}
+        loss = self._learn(payload) if payload["train"] else 0.0
+        share = self._local.taught_nodes / max(totals[0], 1) if payload["train"] else 0.0
+        news = {**self._news(), "query_loss": np.array(loss, np.float32)}
         update = weighted(news, share)
         if self._secure != "none":  # a secure sum costs a round trip of its own: make one of two
             return {"update": self.sums.protect(f"update-{at}", {**told, **update})}
@@ -78,7 +79,7 @@ class GraphFLClient(SummingParty):
 
     def conclude(self, payload: Payload) -> Payload:
         """Evaluate the final ``weights``; ``new`` says in which group of clients this one is."""
-        self._local.load_weights(payload["weights"])
+        self._receive(payload)
         metrics = np.zeros((len(GROUPS), len(KINDS) * SIZE))
         metrics[GROUPS.index("new" if payload["new"] else "seen")] = self._figures(
             payload["totals"]
@@ -98,6 +99,18 @@ class GraphFLClient(SummingParty):
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._local.load_state(state)
+
+    def _receive(self, payload: Payload) -> None:
+        """Take in the global weights of a message."""
+        self._local.load_weights(payload["weights"])
+
+    def _learn(self, payload: Payload) -> float:
+        """Train for a round; the query loss."""
+        return self._local.learn(payload["round"])
+
+    def _news(self) -> Weights:
+        """What the server averages."""
+        return self._local.weights()
 
     def _figures(self, totals: list[int]) -> Sums:
         """Metrics of the present weights, of every kind, ``[18]``."""

@@ -55,6 +55,12 @@ class GraphFLSettings(AloneSettings):
     new_clients: int = Field(
         default=0, ge=0, description="so many clients, the last, never train and only adapt"
     )
+    unseen_classes: int = Field(
+        default=0,
+        ge=0,
+        description="so many classes, drawn by the seed, are in no task: only the test phase "
+        "adapts to them",
+    )
     participation: float = Field(
         default=1.0, gt=0, le=1, description="share of the clients that train in a round"
     )

@@ -2,6 +2,8 @@
 
 import statistics
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,44 @@ from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.client_graph import ClientGraph, to_dense
 from autofgl.methods.method import Weights
 from autofgl.methods.metrics import SPLITS, Sums
 from autofgl.methods.optimiser_state import load_optimiser_state, optimiser_state
 from autofgl.methods.settings import TrainSettings
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.networks import NetworkSpec, build_network
-from autofgl.nn.structure import Structure
+from autofgl.nn.networks import NetworkSpec, build_network, empty_network
+from autofgl.nn.structure import DenseStructure, Structure
 from autofgl.seeding import torch_generator
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything precomputed about a graph.
+
+    Attributes:
+        features: Node features.
+        structure: Edges.
+        nodes: Training, validation and test nodes.
+        labels: Their labels.
+    """
+
+    features: InputFeatures
+    structure: Structure
+    nodes: Sequence[Tensor]
+    labels: Sequence[Tensor]
+
+    @classmethod
+    def of(cls, graph: ClientGraph, normalize_features: bool, dense: bool = False) -> "Inputs":
+        """Those of a client's graph; ``dense`` pays off if it is tiny."""
+        features = InputFeatures.from_client(to_dense(graph.x) if dense else graph.x)
+        if normalize_features:
+            features = features.row_normalised()
+        structure = (DenseStructure if dense else Structure).from_client(graph)
+        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+        nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
+        labels = torch.from_numpy(graph.y)
+        return cls(features, structure, nodes, [labels[each] for each in nodes])
 
 
 class LocalModel:
@@ -28,28 +59,44 @@ class LocalModel:
     Chance enters in two places, both by name: the initial weights are the same for every client of
     a run, and dropout depends on client and round only, so that a resumed run draws what an
     undisturbed one would have drawn.
+
+    Args:
+        graph: The client's graph.
+        spec: The network.
+        settings: How it is trained.
+        seed: Root of all chance.
+        inputs: Those of the graph, if they are there already.
+        weights: Where to begin; drawn if there are none.
     """
 
     def __init__(
-        self, graph: ClientGraph, spec: NetworkSpec, settings: TrainSettings, seed: int
+        self,
+        graph: ClientGraph,
+        spec: NetworkSpec,
+        settings: TrainSettings,
+        seed: int,
+        *,
+        inputs: Inputs | None = None,
+        weights: Weights | None = None,
     ) -> None:
         self.name = graph.name
         self._seed = seed
-        self._features = InputFeatures.from_client(graph.x)
-        if settings.normalize_features:
-            self._features = self._features.row_normalised()
-        self._structure = Structure.from_client(graph)
-        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-        self._nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
-        labels = torch.from_numpy(graph.y)
-        self._labels = [labels[nodes] for nodes in self._nodes]
-        self.begin(spec, settings)
+        inputs = inputs or Inputs.of(graph, settings.normalize_features)
+        self._features, self._structure = inputs.features, inputs.structure
+        self._nodes, self._labels = inputs.nodes, inputs.labels
+        self.begin(spec, settings, weights)
 
-    def begin(self, spec: NetworkSpec, settings: TrainSettings) -> None:
-        """Begin with a network at its initial weights; the features stay scaled as they are."""
+    def begin(
+        self, spec: NetworkSpec, settings: TrainSettings, weights: Weights | None = None
+    ) -> None:
+        """Begin with a network, at given or initial weights; the features stay scaled."""
         self.spec = spec
         self.settings = settings
-        self.model = build_network(spec, torch_generator(self._seed, "weights"))
+        if weights is None:
+            self.model = build_network(spec, torch_generator(self._seed, "weights"))
+        else:
+            self.model = empty_network(spec)
+            self.load_weights(weights)
         self._optimiser = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
@@ -59,9 +106,10 @@ class LocalModel:
         """Number of labelled training nodes."""
         return len(self._nodes[0])
 
-    def dropout_generator(self, at: int) -> torch.Generator:
-        """The source of this client's dropout in a round."""
-        return torch_generator(self._seed, "dropout", self.name, at)
+    def dropout_generator(self, at: int, again: int = 0) -> torch.Generator:
+        """The source of this client's dropout in a round, the first time and ``again``."""
+        names = [at, again] if again else [at]
+        return torch_generator(self._seed, "dropout", self.name, *names)
 
     def train(self, epochs: int, at: int) -> None:
         """Local full-batch epochs. A client without training nodes leaves its weights alone."""
@@ -135,7 +183,11 @@ class LocalModel:
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.load_weights(state["weights"])
-        load_optimiser_state(self._optimiser, state["moments"])
+        self.load_moments(state["moments"])
+
+    def load_moments(self, moments: Payload) -> None:
+        """Have the optimiser go on with the moments of a state."""
+        load_optimiser_state(self._optimiser, moments)
 
     def _backward(self, generator: torch.Generator) -> None:
         self.model.train()

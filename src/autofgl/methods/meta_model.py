@@ -1,20 +1,24 @@
 """A network that one client meta-learns on its own graph."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl_settings import GraphFLSettings
-from autofgl.methods.local_model import LocalModel
+from autofgl.methods.local_model import Inputs, LocalModel
 from autofgl.methods.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
+from autofgl.methods.method import Weights
 from autofgl.methods.metrics import Sums
+from autofgl.nn.features import InputFeatures
 from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.structure import Structure
 from autofgl.seeding import numpy_generator
 
 
@@ -55,6 +59,11 @@ def draw_task(nodes: int, support: int, query: int, rng: np.random.Generator) ->
     return Task(order[:adapting], order[adapting : adapting + judging])
 
 
+def unseen(classes: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    """The classes that no task has, drawn by the seed: the same at all clients."""
+    return numpy_generator(seed, "unseen classes").permutation(classes)[:count].astype(np.int64)
+
+
 class MetaModel(LocalModel):
     """A network, its outer optimiser, and everything precomputed about the graph.
 
@@ -65,27 +74,47 @@ class MetaModel(LocalModel):
     settings: GraphFLSettings
 
     def __init__(
-        self, graph: ClientGraph, spec: NetworkSpec, settings: GraphFLSettings, seed: int
+        self,
+        graph: ClientGraph,
+        spec: NetworkSpec,
+        settings: GraphFLSettings,
+        seed: int,
+        *,
+        inputs: Inputs | None = None,
+        weights: Weights | None = None,
     ) -> None:
-        super().__init__(graph, spec, settings, seed)
+        super().__init__(graph, spec, settings, seed, inputs=inputs, weights=weights)
+        hidden = torch.from_numpy(unseen(graph.classes, settings.unseen_classes, seed))
+        self._slots = {name: self._slot(name) for name, _ in self.model.named_parameters()}
+        self._taught = torch.nonzero(~torch.isin(self._labels[0], hidden)).reshape(-1)
         kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.SGD
         self._optimiser = kind(  # type: ignore[assignment]
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
 
-    def learn(self, at: int) -> float:
+    @property
+    def taught_nodes(self) -> int:
+        """Number of training nodes that tasks are made of: those of classes that are not unseen."""
+        return len(self._taught)
+
+    def learn(self, at: int, again: int = 0) -> float:
         """Outer steps of a round; the mean query loss before the last of them.
 
         A client without training nodes leaves its weights alone.
 
+        Args:
+            at: The round.
+            again: How often it was called for this round before: every time has its own tasks.
+
         Raises:
             AutoFGLError: Training has diverged.
         """
-        if not self.train_nodes:
+        if not self.taught_nodes:
             return 0.0
-        generator = self.dropout_generator(at)
+        generator = self.dropout_generator(at, again)
         self.model.train()
-        for step in range(self.settings.outer_steps):
+        begin = again * self.settings.outer_steps
+        for step in range(begin, begin + self.settings.outer_steps):
             tasks = self.tasks(at, step)
             gradient, loss = mean_gradient(self._task_gradient(task, generator) for task in tasks)
             for name, parameter in self.model.named_parameters():
@@ -97,17 +126,18 @@ class MetaModel(LocalModel):
 
     def tasks(self, at: int, step: int) -> list[Task]:
         """The tasks of an outer step; without inner steps there is nothing to support."""
-        settings, nodes = self.settings, self.train_nodes
+        settings, nodes = self.settings, self.taught_nodes
         rng = numpy_generator(self._seed, "tasks", self.name, at, step)
         if settings.inner_steps:
-            return [
+            tasks = [
                 draw_task(nodes, settings.support, settings.query, rng)
                 for _ in range(settings.tasks)
             ]
+            return [Task(self._taught[task.support], self._taught[task.query]) for task in tasks]
         count = min(settings.query or nodes, nodes)
         drawn = [np.sort(rng.permutation(nodes)[:count]) for _ in range(settings.tasks)]
         none = torch.zeros(0, dtype=torch.int64)
-        return [Task(none, torch.from_numpy(query)) for query in drawn]
+        return [Task(none, self._taught[torch.from_numpy(query)]) for query in drawn]
 
     def adapted(self) -> Parameters:
         """The weights after adaptation to the client's labelled training nodes, without dropout.
@@ -134,6 +164,17 @@ class MetaModel(LocalModel):
         finally:
             self._hold(held)
 
+    def outputs(self, inputs: Inputs) -> Tensor:
+        """Outputs for all nodes of some inputs, without dropout."""
+        self.model.eval()
+        return self._outputs(self._parameters(), inputs.features, inputs.structure, None)
+
+    def adapted_outputs(self, inputs: Inputs) -> Tensor:
+        """Outputs for all nodes of some inputs, after adaptation to the own training nodes."""
+        adapted = self.adapted()
+        self.model.eval()
+        return self._outputs(adapted, inputs.features, inputs.structure, None)
+
     def _task_gradient(self, task: Task, generator: torch.Generator) -> tuple[Parameters, Tensor]:
         settings = self.settings
         return meta_gradient(
@@ -150,17 +191,43 @@ class MetaModel(LocalModel):
         nodes, labels = self._nodes[0][chosen], self._labels[0][chosen]
 
         def loss(parameters: Parameters) -> Tensor:
-            inputs = (self._features, self._structure, generator)
-            logits = functional_call(self.model, parameters, inputs)
+            logits = self._outputs(parameters, self._features, self._structure, generator)
             return F.cross_entropy(logits[nodes], labels)
 
         return loss
+
+    def _outputs(
+        self,
+        parameters: Parameters,
+        features: InputFeatures,
+        structure: Structure,
+        generator: torch.Generator | None,
+    ) -> Tensor:
+        """The network's outputs with other parameters.
+
+        ``torch.func.functional_call`` gives the same, but its checks take as long as a step on a
+        client with few nodes.
+        """
+        held = [slot[key] for slot, key in self._slots.values()]
+        for name, (slot, key) in self._slots.items():
+            slot[key] = parameters[name]
+        try:
+            found: Tensor = self.model(features, structure, generator)
+        finally:
+            for (slot, key), value in zip(self._slots.values(), held, strict=True):
+                slot[key] = value
+        return found
 
     def _known(self) -> Tensor:
         """Positions of the training nodes that an adaptation may see, always the same."""
         count = self.settings.adapt_support or self.train_nodes
         rng = numpy_generator(self._seed, "adaptation", self.name)
         return torch.from_numpy(np.sort(rng.permutation(self.train_nodes)[:count]))
+
+    def _slot(self, name: str) -> tuple[dict[str, Any], str]:
+        """Where a module keeps a parameter."""
+        path, _, key = name.rpartition(".")
+        return self.model.get_submodule(path)._parameters, key
 
     def _parameters(self) -> Parameters:
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import nn
 
-from autofgl.nn.found import FoundSpec, build_found
-from autofgl.nn.models import ModelSpec, build
+from autofgl.nn.found import FoundNetwork, FoundSpec, build_found
+from autofgl.nn.models import MODELS, ModelSpec, build
 
 NetworkSpec: TypeAlias = ModelSpec | FoundSpec
 
@@ -28,6 +28,11 @@ def build_network(spec: NetworkSpec, generator: torch.Generator | None = None) -
     if isinstance(spec, FoundSpec):
         return build_found(spec, generator)
     return build(spec, generator)
+
+
+def empty_network(spec: NetworkSpec) -> nn.Module:
+    """The network of a description, for parameters that are loaded."""
+    return FoundNetwork(spec) if isinstance(spec, FoundSpec) else MODELS[spec.family](spec)
 
 
 def in_words(spec: NetworkSpec) -> str:

@@ -107,6 +107,26 @@ class Structure:
             return SparseOperator(pattern, values)
 
 
+class DenseStructure(Structure):
+    """A small graph whose operators are dense matrices.
+
+    Up to some hundred nodes a dense product costs less than the overhead of a sparse one. Only
+    convolutions that multiply by :attr:`gcn` or :attr:`mean` can use it.
+    """
+
+    @cached_property
+    def gcn(self) -> Tensor:  # type: ignore[override]
+        """See :attr:`Structure.gcn`."""
+        return self._normalised(self._looped).to_dense()
+
+    @cached_property
+    def mean(self) -> Tensor:  # type: ignore[override]
+        """See :attr:`Structure.mean`."""
+        degree = self._degree(self._edges)
+        inverse = 1 / degree.index_select(0, self._edges.row)
+        return SparseOperator(self._edges, inverse).to_dense()
+
+
 def _check(edge_index: Tensor, num_nodes: int) -> None:
     """Refuse indices that a CSR product would read beyond its memory."""
     if edge_index.dim() != 2 or edge_index.shape[0] != 2 or edge_index.is_floating_point():

@@ -73,7 +73,8 @@ def _section(table: Table, column: Column, cells: Sequence[Summary]) -> str:
     lines = [line(cell) for cell in cells if cell.column == column]
     heading = (
         f"## {column.label}\n\n"
-        f"`{column.dataset}`, {column.clients} clients, partition `{column.partition}`."
+        f"`{column.dataset}`, {column.clients} clients, partition `{column.partition}`"
+        f"{''.join(f', `{key}={value}`' for key, value in column.settings.items())}."
     )
     return f"{heading}\n\n{grid(headings, lines)}"
 

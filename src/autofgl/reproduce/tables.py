@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from autofgl.reproduce.asfgnn_tables import ASFGNN_TABLES
+from autofgl.reproduce.ga_tables import GA_TABLES
 from autofgl.reproduce.table import Column, Published, Row, Table
 
 _PAPER = "Wang, Chen, Li, Wang: FL-AGCNS, 2021"
@@ -157,5 +158,6 @@ TABLES: dict[str, Table] = {
         _TABLE_5,
         _PHYSICS_TABLE,
         *ASFGNN_TABLES,
+        *GA_TABLES,
     )
 }

@@ -263,3 +263,13 @@ class Genetic:
             if left:
                 return left[int(self._rng.integers(len(left)))]
         return one
+
+
+class RandomChromosomes(Genetic):
+    """The same without heredity: who lives on does, but all others are drawn at random.
+
+    So it costs as many evaluations as :class:`Genetic` and keeps the best that it found.
+    """
+
+    def _child(self, parents: Sequence[Chromosome]) -> Chromosome:  # noqa: ARG002
+        return self._random()

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from autofgl.nn.conv import APPNPConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.linear import Linear
-from autofgl.nn.models.base import GNN, layer_sizes
+from autofgl.nn.models.base import GNN, activation_of, layer_sizes
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
 
@@ -19,6 +19,7 @@ class APPNP(GNN):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         self.lins = nn.ModuleList(Linear(*sizes) for sizes in layer_sizes(spec))
+        self.activation = activation_of(spec)
         self.prop = APPNPConv(K=spec.steps, alpha=spec.teleport)
 
     def logits(
@@ -27,6 +28,6 @@ class APPNP(GNN):
         """Predict, then propagate."""
         *hidden, last = self.lins
         for lin in hidden:
-            x = torch.relu(lin(self.dropped(x, generator)))
+            x = self.activation(lin(self.dropped(x, generator)))
         out: Tensor = self.prop(last(self.dropped(x, generator)), structure)
         return out

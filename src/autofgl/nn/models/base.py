@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from autofgl.nn import init
 from autofgl.nn.conv.base import Convolution
@@ -12,6 +13,13 @@ from autofgl.nn.dropout import dropout
 from autofgl.nn.features import NodeInput
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
+
+#: The choices of :data:`autofgl.nn.models.spec.ACTIVATIONS`.
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "elu": functional.elu,
+}
 
 
 class GNN(nn.Module):
@@ -84,6 +92,11 @@ class StackedGNN(GNN):
             x = self.activation(conv(self.dropped(x, generator), structure, generator))
         out: Tensor = last(self.dropped(x, generator), structure, generator)
         return out
+
+
+def activation_of(spec: ModelSpec) -> Callable[[Tensor], Tensor]:
+    """What the spec has between its layers."""
+    return _ACTIVATIONS[spec.activation or "relu"]
 
 
 def layer_sizes(spec: ModelSpec) -> list[tuple[int, int]]:

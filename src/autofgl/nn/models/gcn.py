@@ -1,7 +1,7 @@
 """GCN."""
 
 from autofgl.nn.conv import GCNConv
-from autofgl.nn.models.base import StackedGNN, layer_sizes
+from autofgl.nn.models.base import StackedGNN, activation_of, layer_sizes
 from autofgl.nn.models.spec import ModelSpec
 
 
@@ -11,4 +11,5 @@ class GCN(StackedGNN):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec, [GCNConv(*sizes) for sizes in layer_sizes(spec)])
+        convs = [GCNConv(*sizes) for sizes in layer_sizes(spec)]
+        super().__init__(spec, convs, activation_of(spec))

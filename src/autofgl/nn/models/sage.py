@@ -1,7 +1,7 @@
 """GraphSAGE."""
 
 from autofgl.nn.conv import SAGEConv
-from autofgl.nn.models.base import StackedGNN, layer_sizes
+from autofgl.nn.models.base import StackedGNN, activation_of, layer_sizes
 from autofgl.nn.models.spec import ModelSpec
 
 
@@ -11,4 +11,5 @@ class SAGE(StackedGNN):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec, [SAGEConv(*sizes) for sizes in layer_sizes(spec)])
+        convs = [SAGEConv(*sizes) for sizes in layer_sizes(spec)]
+        super().__init__(spec, convs, activation_of(spec))

@@ -11,6 +11,9 @@ from autofgl.errors import UserError, unknown_name
 #: Number of hops of the families that have one, where the spec leaves it open.
 DEFAULT_HOPS = {"sgc": 2, "appnp": 10}
 
+#: What may stand between the layers of ``gcn``, ``sage`` and ``appnp``.
+ACTIVATIONS = ("relu", "tanh", "elu")
+
 FAMILIES = ("agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "sage", "sfgnn", "sgc")
 
 
@@ -32,6 +35,7 @@ class ModelSpec:
         stacks: Parallel stacks of ``arma``.
         stack_layers: Steps within each stack of ``arma``, which share their weights.
         root_dropout: Dropout on the skip connections of ``arma``.
+        activation: Between the layers of ``gcn``, ``sage`` and ``appnp``; None for relu.
     """
 
     family: str
@@ -46,10 +50,13 @@ class ModelSpec:
     stacks: int = 3
     stack_layers: int = 2
     root_dropout: float = 0.25
+    activation: str | None = None
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise unknown_name("model", str(self.family), FAMILIES)
+        if self.activation is not None and self.activation not in ACTIVATIONS:
+            raise unknown_name("activation", str(self.activation), ACTIVATIONS)
         for name in ("in_features", "classes", "hidden", "layers", "heads", "stacks"):
             self._check_count(name)
         self._check_count("stack_layers")

@@ -1,0 +1,336 @@
+"""A client's search for its own configuration (Rezaei et al., 2024, sections 3.1 and 3.2).
+
+A chromosome is judged by a trial: the network is cut out of the global blocks, trained for a round
+as the client would train it, adapted to the client's labelled nodes, and evaluated on its
+validation nodes. The paper evaluates on local test data; here test nodes are never looked at.
+Equal accuracies are told apart by the loss, since a client has few validation nodes.
+
+What is evaluated is not the trained network itself but one on the way to it, as an average would be
+(:func:`stake_of`). Alone, a network that was trained on a few own nodes is worse than the
+federation's, so that those chromosomes win which train least, and the federation ceases to learn: a
+tragedy of the commons (docs/results/graphfl-ga.md).
+
+What a trial costs is kept low: it computes nothing for nodes that are neither judged nor trained on
+nor near them, the inputs for each distance are laid out once, a chromosome is tried once in a
+search, and the best one's trained network is kept, so that nothing is trained twice. The outer
+optimiser goes on with the moments that the client's training left for a network of that shape.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import Bools, ClientGraph
+from autofgl.methods.configuration import Configurations
+from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
+from autofgl.methods.local_model import Inputs
+from autofgl.methods.meta_model import MetaModel, unseen
+from autofgl.methods.method import Weights
+from autofgl.methods.settings import model_spec
+from autofgl.methods.slices import Arrays, take
+from autofgl.nn.models.spec import ModelSpec
+from autofgl.search.genes import Chromosome
+from autofgl.search.genetic import Genetic, RandomChromosomes
+from autofgl.seeding import numpy_generator
+
+#: Loss counts so much less than accuracy: it only decides between equals.
+_TIE = 1e-4
+#: Up to so many nodes dense matrices are faster.
+_DENSE = 128
+#: Genes that decide which entries a network holds.
+_SHAPE = ("model", "layers", "hidden")
+_SEARCHERS = {"genetic": Genetic, "random": RandomChromosomes}
+
+
+@dataclass(frozen=True)
+class Winner:
+    """What a search found.
+
+    Attributes:
+        chromosome: The best chromosome.
+        trained: State of its network after the trial.
+        loss: Its loss, the lower the better.
+        trials: How many chromosomes were tried.
+        seconds: How long that took.
+    """
+
+    chromosome: Chromosome
+    trained: Payload
+    loss: float
+    trials: int
+    seconds: float
+
+
+class Configurator:
+    """Searches on one client's graph, from round to round with the same population.
+
+    Args:
+        graph: The client's graph.
+        settings: The environment.
+        seed: Root of all chance.
+    """
+
+    def __init__(self, graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> None:
+        self.space = Configurations(model_spec(graph, settings), settings)
+        self._settings = settings
+        self._seed = seed
+        self._graph = _without_test(graph, settings, seed)
+        self._fields: dict[int, tuple[_Field, _Field]] = {}
+        self._searcher: Genetic | None = None
+        self._moments: dict[str, Payload] = {}
+
+    @property
+    def possible(self) -> bool:
+        """Whether there is anything to train on and to judge by."""
+        return bool(self._graph.train_mask.any() and self._graph.val_mask.any())
+
+    def evolve(
+        self,
+        at: int,
+        whole: Arrays,
+        stake: float,
+        given_up: Callable[[], bool] = lambda: False,
+    ) -> Winner:
+        """Search from the last population, with the global blocks of a round.
+
+        Args:
+            at: The round.
+            whole: The blocks.
+            stake: What of a client's training is left in an average; see :func:`moved`.
+            given_up: Asked before every trial; true ends the search.
+
+        Raises:
+            AutoFGLError: No chromosome leads to a network that is finite, or nobody waits.
+        """
+        start = time.perf_counter()
+        searcher = self._renewed()
+        best: tuple[float, Payload] = (math.inf, {})
+        trials = 0
+        for _ in range(self._settings.iterations):
+            asked = searcher.ask()
+            losses = []
+            for chromosome in asked:
+                if given_up():
+                    raise AutoFGLError(f"{self._graph.name}: the search was given up")
+                loss, model = self.trial(self.meant(chromosome, at), at, whole, stake)
+                if model is not None and loss < best[0]:
+                    best = (loss, model.state())
+                losses.append(loss)
+            searcher.tell(asked, losses)
+            trials += len(asked)
+        chromosome, _ = searcher.best
+        if not best[1]:
+            raise AutoFGLError(f"{self._graph.name}: all configurations diverge: lower 'inner_lr'")
+        found = self.meant(chromosome, at)
+        return Winner(found, best[1], best[0], trials, time.perf_counter() - start)
+
+    def meant(self, chromosome: Chromosome, at: int) -> Chromosome:
+        """What a chromosome stands for in a round: at first its shape is the environment's.
+
+        Otherwise clients leave a network that is not trained yet for one that adapts faster to
+        their few labels, and all have to begin again (docs/results/graphfl-ga.md).
+        """
+        own = self.space.environment
+        if at > self._settings.structure_after:
+            return chromosome
+        return {name: own[name] if name in _SHAPE else v for name, v in chromosome.items()}
+
+    def trial(
+        self, chromosome: Chromosome, at: int, whole: Arrays, stake: float
+    ) -> tuple[float, MetaModel | None]:
+        """Loss of a chromosome, and the network that it trained; none if that diverged."""
+        begin = time.perf_counter()
+        before = take(whole, self.space.parts_of(chromosome))
+        spec = self.space.spec_of(chromosome)
+        taught, judged = self._fields_of(reach(spec))
+        model = MetaModel(
+            taught.graph,
+            spec,
+            self.space.settings_of(chromosome),
+            self._seed,
+            inputs=taught.inputs,
+            weights=before,
+        )
+        self.recall(chromosome, model)
+        try:
+            model.learn(at)
+            trained = model.weights()
+            model.load_weights(moved(before, trained, stake))
+            accuracy, loss = judged.judge(model, self._settings)
+            model.load_weights(trained)
+        except AutoFGLError:
+            return math.inf, None
+        value = -accuracy + _TIE * min(loss, 100.0)
+        if self._settings.time_weight:
+            value += self._settings.time_weight * (time.perf_counter() - begin)
+        return value, model
+
+    def remember(self, chromosome: Chromosome, model: MetaModel) -> None:
+        """Keep the moments of a network that was trained, for others of its shape."""
+        self._moments[self._kind(chromosome)] = model.state()["moments"]
+
+    def recall(self, chromosome: Chromosome, model: MetaModel) -> None:
+        """Have a network's optimiser go on with moments that were kept, if there are any."""
+        moments = self._moments.get(self._kind(chromosome))
+        if moments is not None:
+            model.load_moments(moments)
+
+    def population_state(self) -> Payload:
+        """Population, and what the searcher knows."""
+        return {} if self._searcher is None else self._searcher.state()
+
+    def load_population_state(self, state: Payload) -> None:
+        """Take up where :meth:`population_state` was taken."""
+        self._searcher = self._fresh() if state else None
+        if self._searcher is not None:
+            self._searcher.load_state(state)
+
+    def state(self) -> Payload:
+        """Population and moments."""
+        return {"population": self.population_state(), "moments": self._moments}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.load_population_state(state["population"])
+        self._moments = dict(state["moments"])
+
+    def _kind(self, chromosome: Chromosome) -> str:
+        """What moments are kept by."""
+        family, layers, hidden = self.space.shape_of(chromosome)
+        return f"{family}/{layers}/{hidden}/{self.space.full(chromosome)['optimiser']}"
+
+    def _renewed(self) -> Genetic:
+        if self._searcher is None:
+            self._searcher = self._fresh()
+        else:
+            self._searcher.renew()  # losses of other global weights do not hold
+        return self._searcher
+
+    def _fresh(self) -> Genetic:
+        settings, genes = self._settings, self.space.genes
+        own = {gene.name: self.space.environment[gene.name] for gene in genes.genes}
+        return _SEARCHERS[settings.searcher](
+            genes,
+            numpy_generator(self._seed, "configuration", self._graph.name),
+            settings.population,
+            settings.breeding,
+            [own] if settings.environment else [],
+        )
+
+    def _fields_of(self, hops: int) -> tuple["_Field", "_Field"]:
+        if hops not in self._fields:
+            self._fields[hops] = (
+                _Field.around(self._graph, self._graph.train_mask, hops, self._settings),
+                _Field.around(self._graph, self._graph.val_mask, hops, self._settings),
+            )
+        return self._fields[hops]
+
+
+@dataclass(frozen=True)
+class _Field:
+    """All that the outputs of some nodes depend on.
+
+    Attributes:
+        graph: The part of the graph.
+        inputs: Its inputs.
+    """
+
+    graph: ClientGraph
+    inputs: Inputs
+
+    @classmethod
+    def around(
+        cls, graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASettings
+    ) -> "_Field":
+        """The nodes within ``hops`` of some, and one hop more, for the degrees of the farthest."""
+        near = nodes.copy()
+        source, target = graph.edge_index
+        for _ in range(hops + 1):
+            near[source[near[target]]] = True
+        part = _induced(graph, near)
+        dense = part.num_nodes <= _DENSE
+        return cls(part, Inputs.of(part, settings.normalize_features, dense))
+
+    @torch.no_grad()
+    def judge(self, model: MetaModel, settings: GraphFLGASettings) -> tuple[float, float]:
+        """Accuracy, or what is measured instead, and mean loss of the validation nodes.
+
+        Raises:
+            AutoFGLError: The network is not finite.
+        """
+        ways = []
+        if settings.fitness != "adapted":
+            ways.append(model.outputs(self.inputs))
+        if settings.fitness != "trained":
+            ways.append(model.adapted_outputs(self.inputs))
+        nodes, labels = self.inputs.nodes[1], self.inputs.labels[1]
+        right = [measured(settings.measure, logits[nodes], labels) for logits in ways]
+        losses = [float(F.cross_entropy(logits[nodes], labels)) for logits in ways]
+        if not all(map(math.isfinite, losses)):
+            raise AutoFGLError("the loss on validation nodes is not finite")
+        return sum(right) / len(ways), sum(losses) / len(ways)
+
+
+def measured(what: str, logits: Tensor, labels: Tensor) -> float:
+    """Accuracy, or its mean with how much less the loss is than that of guessing (1 for none)."""
+    accuracy = float((logits.argmax(1) == labels).float().mean())
+    if what == "accuracy":
+        return accuracy
+    skill = 1 - float(F.cross_entropy(logits, labels)) / math.log(max(logits.shape[1], 2))
+    return (accuracy + skill) / 2
+
+
+def stake_of(share: float) -> float:
+    """What of a client's training is left in an average in which it has this share of the weight.
+
+    Of n equal clients that train on different nodes, what their steps have in common adds up, and
+    what is peculiar to each averages out to 1/√n. A client cannot tell the two apart, and so all of
+    its step counts as much as the peculiar part: √share.
+    """
+    return math.sqrt(min(max(share, 0.0), 1.0))
+
+
+def moved(before: Weights, trained: Weights, stake: float) -> Weights:
+    """A network on the way from its weights before training to those after, at ``stake`` of it."""
+    return {name: value + stake * (trained[name] - value) for name, value in before.items()}
+
+
+def reach(spec: ModelSpec) -> int:
+    """Hops beyond which a node does not enter a network's output."""
+    return spec.steps if spec.family in ("sgc", "appnp") else spec.layers
+
+
+def _without_test(graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> ClientGraph:
+    """The graph as a search may see it: no test nodes, and no labels that are not to be seen."""
+    seen = ~np.isin(graph.y, unseen(graph.classes, settings.unseen_classes, seed))
+    none = np.zeros_like(graph.test_mask)
+    return replace(
+        graph,
+        y=np.where(seen & (graph.train_mask | graph.val_mask), graph.y, -1),
+        train_mask=graph.train_mask & seen,
+        val_mask=graph.val_mask & seen,
+        test_mask=none,
+    )
+
+
+def _induced(graph: ClientGraph, keep: Bools) -> ClientGraph:
+    place = np.cumsum(keep) - 1
+    inside = keep[graph.edge_index].all(axis=0)
+    return replace(
+        graph,
+        x=graph.x[np.flatnonzero(keep)],
+        edge_index=place[graph.edge_index[:, inside]],
+        y=graph.y[keep],
+        train_mask=graph.train_mask[keep],
+        val_mask=graph.val_mask[keep],
+        test_mask=graph.test_mask[keep],
+        node_id=graph.node_id[keep],
+    )

@@ -1,0 +1,110 @@
+"""Settings of GraphFL with clients that configure themselves."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from autofgl.errors import unknown_name
+from autofgl.methods.graphfl_settings import GraphFLSettings
+from autofgl.search.genetic import Breeding
+
+#: Networks whose parameters are slices of a wider one of their kind. Those of gat are not: its
+#: width is divided among heads.
+SLICED = ("sgc", "gcn", "sage", "appnp")
+
+
+class GraphFLGASettings(GraphFLSettings):
+    """GraphFL's settings are the environment that a client begins with (section 4.2).
+
+    ``hidden`` is the greatest width: a client may choose a half or a quarter of it.
+    """
+
+    mode: Literal["continuous", "parallel", "threshold"] = Field(
+        default="continuous",
+        description="when a client evolves: in every round that it trains in, in a process beside "
+        "the training, or when it is below the threshold",
+    )
+    searcher: Literal["genetic", "random"] = Field(
+        default="genetic",
+        description="how chromosomes come about; random: as many, drawn instead of bred",
+    )
+    population: int = Field(default=20, ge=2, description="chromosomes in a population")
+    iterations: int = Field(default=10, ge=1, description="populations that a client evaluates")
+    retention: float = Field(default=0.4, ge=0, le=1, description="share that lives on, the best")
+    random_selection: float = Field(
+        default=0.1, ge=0, le=1, description="probability with which one of the others lives on"
+    )
+    crossover: float = Field(
+        default=0.5, ge=0, le=1, description="probability that a gene is the father's"
+    )
+    mutation: float = Field(default=0.2, ge=0, le=1, description="probability of a mutation")
+    environment: bool = Field(
+        default=True, description="whether the first population has the settings given here"
+    )
+    evolve_structure: bool = Field(
+        default=True, description="whether the network is in the chromosome, or the rates alone"
+    )
+    structure_after: int = Field(
+        default=5,
+        ge=0,
+        description="for so many rounds clients keep the shape of the environment's network: "
+        "before it is trained, any other may seem better",
+    )
+    families: str = Field(
+        default="sgc,gcn,appnp",
+        description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}",
+    )
+    deepest: int = Field(default=2, ge=2, le=8, description="most layers that a client may choose")
+    fitness: Literal["both", "trained", "adapted"] = Field(
+        default="both",
+        description="whose validation accuracy counts: the trained network's, that after "
+        "adaptation as in the test phase, or the mean of both",
+    )
+    measure: Literal["score", "accuracy"] = Field(
+        default="score",
+        description="what is measured on validation nodes: accuracy, or its mean with 1 - loss / "
+        "loss of guessing, which tells smaller differences",
+    )
+    alone: bool = Field(
+        default=False,
+        description="judge a trained network as it is, and not as much of its training as an "
+        "average leaves",
+    )
+    time_weight: float = Field(
+        default=0.0,
+        ge=0,
+        description="validation accuracy that a second of an evaluation must be worth; 0: time is "
+        "free. Otherwise runs do not repeat exactly",
+    )
+    threshold: float = Field(
+        default=0.7,
+        ge=0,
+        le=1,
+        description="mode=threshold: a client with less validation accuracy evolves",
+    )
+    adopt_after: int = Field(
+        default=0,
+        ge=0,
+        description="mode=parallel: wait for a result and adopt it so many rounds after its start, "
+        "so that a run repeats exactly; 0: adopt it when it is ready",
+    )
+
+    @field_validator("model")
+    @classmethod
+    def _sliced_model(cls, model: str) -> str:
+        if model not in SLICED:
+            raise unknown_name("model of graphfl-ga", model, SLICED)
+        return model
+
+    @field_validator("families")
+    @classmethod
+    def _known_families(cls, families: str) -> str:
+        for family in families.split(","):
+            if family not in SLICED:
+                raise unknown_name("model of graphfl-ga", family, SLICED)
+        return families
+
+    @property
+    def breeding(self) -> Breeding:
+        """How the next population comes about."""
+        return Breeding(self.retention, self.random_selection, self.crossover, self.mutation)
