@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
@@ -84,19 +84,20 @@ class LocalModel:
         inputs = inputs or Inputs.of(graph, settings.normalize_features)
         self._features, self._structure = inputs.features, inputs.structure
         self._nodes, self._labels = inputs.nodes, inputs.labels
-        self.begin(spec, settings, weights)
+        if weights is None:
+            self.begin(spec, settings)
+        else:
+            self._take(empty_network(spec), spec, settings)
+            self.load_weights(weights)
 
-    def begin(
-        self, spec: NetworkSpec, settings: TrainSettings, weights: Weights | None = None
-    ) -> None:
-        """Begin with a network, at given or initial weights; the features stay scaled."""
+    def begin(self, spec: NetworkSpec, settings: TrainSettings) -> None:
+        """Begin with a network at its initial weights; the features stay scaled as they are."""
+        self._take(build_network(spec, torch_generator(self._seed, "weights")), spec, settings)
+
+    def _take(self, model: nn.Module, spec: NetworkSpec, settings: TrainSettings) -> None:
         self.spec = spec
         self.settings = settings
-        if weights is None:
-            self.model = build_network(spec, torch_generator(self._seed, "weights"))
-        else:
-            self.model = empty_network(spec)
-            self.load_weights(weights)
+        self.model = model
         self._optimiser = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
