@@ -60,6 +60,7 @@ def main() -> None:
     parser.add_argument("--population", type=int, default=8)
     parser.add_argument("--iterations", type=int, default=2)
     parser.add_argument("--threshold", type=float, default=0.75)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=list(MODES))
     given = parser.parse_args()
     graph = autofgl.load("cora", settings=DataSettings(whole_graph_hops=2))
     clients = autofgl.partition(graph, given.clients, "random", 0)
@@ -67,7 +68,7 @@ def main() -> None:
     measure("graphfl", clients, rounds=2)  # warm up
     base = measure("graphfl", clients, rounds=given.rounds)
     print(f"{len(os.sched_getaffinity(0))} cores, {given.rounds} rounds, {given.clients} clients")
-    for name in ("graphfl", *MODES):
+    for name in ("graphfl", *given.modes):
         found = base
         if name != "graphfl":
             more = {"threshold": given.threshold} if name == "threshold" else {}
