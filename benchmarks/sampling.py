@@ -90,8 +90,8 @@ class Client:
         top, bottom = self.sample(rules)
         self.sampling.append(time.process_time() - start)
         x = self.x.index_select(0, torch.from_numpy(bottom.sources))
-        hidden = (bottom.matrix() @ x @ self.weights[0]).relu()
-        scores = top.matrix() @ (hidden @ self.weights[1])
+        hidden = (bottom.matrix @ x @ self.weights[0]).relu()
+        scores = top.matrix @ (hidden @ self.weights[1])
         labels = self.y.index_select(0, torch.from_numpy(top.targets))
         functional.cross_entropy(scores, labels).backward()  # type: ignore[no-untyped-call]
         self.rounds.append(time.process_time() - start)

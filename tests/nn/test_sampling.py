@@ -223,7 +223,7 @@ def test_matrix_is_the_block_and_has_a_gradient(
 ) -> None:
     matrix = Neighbourhood.from_client(small_clients[1])
     block = rule(matrix, draw_batch(np.arange(matrix.own), 20, generator(1)), generator())
-    operator = block.matrix()
+    operator = block.matrix
     expected = spread(block, matrix)[np.ix_(block.targets, block.sources)]
     np.testing.assert_allclose(operator.to_dense().numpy(), expected, rtol=1e-6)
     pattern = SparsePattern.from_csr(
@@ -247,9 +247,9 @@ def test_full_blocks_compute_what_the_whole_graph_does(small_graph: ClientGraph)
     x = torch.randn(small_graph.num_nodes, 4, generator=torch.Generator().manual_seed(0))
     top = Everything()(matrix, np.array([3, 50, 99]))
     below = Everything()(matrix, top.sources)
-    hidden = (below.matrix() @ x[torch.from_numpy(below.sources)]).relu()
+    hidden = (below.matrix @ x[torch.from_numpy(below.sources)]).relu()
     expected = (whole @ (whole @ x).relu())[top.targets]
-    torch.testing.assert_close(top.matrix() @ hidden, expected)
+    torch.testing.assert_close(top.matrix @ hidden, expected)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
@@ -286,7 +286,7 @@ def test_foreign_targets_are_refused(rule: Rule, wrong: int, mixed: Neighbourhoo
 def test_a_client_without_nodes(rule: Rule) -> None:
     block = rule(client([], nodes=0), np.zeros(0, np.int64), generator())
     assert block.shape == (0, 0)
-    assert (block.matrix() @ torch.zeros(0, 5)).shape == (0, 5)
+    assert (block.matrix @ torch.zeros(0, 5)).shape == (0, 5)
 
 
 def test_bad_rules_are_refused() -> None:

@@ -39,9 +39,16 @@ class Traffic:
     def count(self, direction: Direction, op: str, size: int) -> None:
         """Count one message."""
         with self._lock:
-            row = self.ops.setdefault(op, OpTraffic())
-            setattr(row, f"bytes_{direction}", getattr(row, f"bytes_{direction}") + size)
-            setattr(row, f"messages_{direction}", getattr(row, f"messages_{direction}") + 1)
+            row = self.ops.get(op) or self.ops.setdefault(op, OpTraffic())
+            if direction == "peer":
+                row.bytes_peer += size
+                row.messages_peer += 1
+            elif direction == "up":
+                row.bytes_up += size
+                row.messages_up += 1
+            else:
+                row.bytes_down += size
+                row.messages_down += 1
 
     def total(self, direction: Direction) -> int:
         """Bytes in one direction over all operations."""

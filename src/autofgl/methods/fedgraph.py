@@ -155,7 +155,7 @@ class FedGraph(Method):
         begin = time.perf_counter()
         replies, total = self._train(policies, fresh)
         seconds = time.perf_counter() - begin
-        cost, told = float(total.pop("cost")) * COST_UNIT, total.pop("told", None)
+        cost, told = round(float(total.pop("cost")) * COST_UNIT), total.pop("told", None)
         mean = average(total)
         loss = float(mean.pop("loss")) if mean else 0.0
         self._weights = mean or self._weights

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -75,7 +75,10 @@ class FedGraphClient(SummingParty):
         self._labels = torch.from_numpy(graph.y)
         self.model = GCN(spec)
         self.model.reset_parameters(torch_generator(seed, "weights"))
+        self._values = self.model.state_dict()
         self._optimiser = self._fresh_optimiser()
+        self._full = [[Everything() for _ in range(settings.layers)] for _ in ("train", "evaluate")]
+        self._last_rows: tuple[Ints, NodeInput] | None = None
         self._pass: Pass | None = None
         self._steps: Iterator[None] = iter(())
         self._ask: Payload = {}
@@ -198,16 +201,15 @@ class FedGraphClient(SummingParty):
 
     def _evaluation(self) -> Pass:
         every = np.unique(np.concatenate(self._nodes))
-        rules = [Everything()] * self._settings.layers
         self.model.eval()
         tag = self._ask["tag"]
-        return Pass(self.model, self._around, rules, every, tag, numpy_generator(0))
+        return Pass(self.model, self._around, self._full[1], every, tag, numpy_generator(0))
 
-    def _rules(self) -> list[Rule]:
+    def _rules(self) -> Sequence[Rule]:
         settings = self._settings
         match settings.sampler:
             case "full":
-                return [Everything()] * settings.layers
+                return self._full[0]
             case "sage":
                 return [Fanout(count) for count in settings.fanout_by_layer]
             case "fastgcn":
@@ -228,11 +230,12 @@ class FedGraphClient(SummingParty):
         self._cost += done.cost
         if "report" not in self._ask:
             return {}
-        news = {**self._weights(), "loss": np.array(loss, np.float32)}
+        weights = {name: value.numpy() for name, value in self._values.items()}
+        news = {**weights, "loss": np.array(loss, np.float32)}
         told = weighted(news, len(done.batch) / COUNT_UNIT)
-        told["cost"] = np.array(self._cost / COST_UNIT)
+        told["cost"] = np.array(self._cost / COST_UNIT, np.float32)
         if self._axes is not None:
-            told["told"] = self._axes.told(self._weights())
+            told["told"] = self._axes.told(weights).astype(np.float32)
         return {"update": self.sums.protect(self._ask["report"], told)}
 
     def _report(self, done: Pass) -> Payload:
@@ -255,20 +258,22 @@ class FedGraphClient(SummingParty):
     def _rows(self, nodes: Ints) -> NodeInput:
         if len(nodes) == self._features.shape[0]:
             return self._features
-        return self._features.rows(torch.from_numpy(nodes))
+        if self._last_rows is None or not np.array_equal(self._last_rows[0], nodes):
+            self._last_rows = nodes, self._features.rows(torch.from_numpy(nodes))
+        return self._last_rows[1]
 
     def _fresh_optimiser(self) -> torch.optim.Adam:
         settings = self._settings
         return torch.optim.Adam(
-            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+            self.model.parameters(),
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
 
     def _weights(self) -> Weights:
-        return {
-            name: value.detach().numpy().copy() for name, value in self.model.state_dict().items()
-        }
+        return {name: value.numpy().copy() for name, value in self._values.items()}
 
     def _load_weights(self, weights: Weights) -> None:
-        with torch.no_grad():
-            for name, parameter in self.model.state_dict().items():
-                parameter.copy_(torch.from_numpy(weights[name].astype(np.float32)))
+        for name, value in self._values.items():
+            np.copyto(value.numpy(), weights[name], casting="same_kind")

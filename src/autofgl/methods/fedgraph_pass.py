@@ -131,7 +131,7 @@ class Pass:
                 self._around.exchange.publish(self._topic("rows", k), self._answers(k, product))
                 yield
             block = self._blocks[k]
-            self.output = block.matrix() @ self._sources(k, product) + conv.bias
+            self.output = block.matrix @ self._sources(k, product) + conv.bias
             self.cost += block.edges * int(self.output.shape[1])
             hidden = self._model.activation(self.output)
 

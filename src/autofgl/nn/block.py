@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -73,6 +74,7 @@ class Block:
         """``(r, c)``."""
         return (len(self.targets), len(self.sources))
 
+    @cached_property
     def matrix(self) -> SparseOperator:
         """The matrix as an operator, ``[r, c]``: ``matrix @ dense`` has a gradient."""
         # The order is known: SparsePattern.from_csr would sort again, as dear as the whole sample.

@@ -36,16 +36,26 @@ class Rule(Protocol):
         ...
 
 
-@dataclass(frozen=True)
 class Everything:
-    """All neighbours; nothing is drawn."""
+    """All neighbours; nothing is drawn, so the last block is kept and serves for the same targets
+    again.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[Neighbourhood, Ints, Block] | None = None
 
     def __call__(
         self, neighbourhood: Neighbourhood, targets: Ints, _rng: np.random.Generator | None = None
     ) -> Block:
         """The targets' full rows."""
+        if self._last is not None:
+            hood, nodes, block = self._last
+            if hood is neighbourhood and np.array_equal(nodes, targets):
+                return block
         rows = _Rows.of(neighbourhood, targets)
-        return Block.of_entries(neighbourhood, rows.targets, rows.lengths, rows.entries())
+        block = Block.of_entries(neighbourhood, rows.targets, rows.lengths, rows.entries())
+        self._last = neighbourhood, targets.copy(), block
+        return block
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ class KeyRing:
         self.name: Final = name
         self.session = b""
         self.roster: tuple[str, ...] = ()
+        self.peers: tuple[str, ...] = ()
         self._parties = parties
         self._fewest = fewest
         self._salt = hashlib.sha256(frame("autofgl shared secret", shared_secret)).digest()
@@ -58,11 +59,6 @@ class KeyRing:
     def phases(self) -> dict[str, Callable[[Payload], Payload]]:
         """The phases of the key exchange, in order."""
         return {"keys": self._keys, "roster": self._roster, "lead": self._lead, "group": self._join}
-
-    @property
-    def peers(self) -> tuple[str, ...]:
-        """The other parties of the roster."""
-        return tuple(peer for peer in self.roster if peer != self.name)
 
     def require(self) -> None:
         """Raise unless the key exchange is complete."""
@@ -108,7 +104,7 @@ class KeyRing:
 
     def _keys(self, message: Payload) -> Payload:  # noqa: ARG002
         """Forget everything and draw a new key pair."""
-        self.session, self.roster = b"", ()
+        self.session, self.roster, self.peers = b"", (), ()
         self._pairs, self._ciphers, self._offer, self._group = {}, {}, b"", b""
         self._private = X25519PrivateKey.generate()
         return {"public": _public(self._private)}
@@ -126,6 +122,7 @@ class KeyRing:
             if peer != self.name
         }
         self.roster = tuple(name for name in self._parties if name in keys)
+        self.peers = tuple(peer for peer in self.roster if peer != self.name)
         self.session = session
         return {"session": session}
 
