@@ -142,7 +142,7 @@ def test_a_spent_budget_ends_a_training(clients: list[ClientGraph]) -> None:
 def test_it_learns_what_is_cheap() -> None:
     """A federation of numbers: accuracy is always the same, so small batches pay."""
     settings = FedGraphSettings(
-        sampler="ddpg", batch=100, layers=1, target_accuracy=0.5, learn_steps=1
+        sampler="ddpg", batch=100, layers=1, target_accuracy=0.5, learn_steps=1, warm_up=2
     )
     policy = SamplingPolicy(["a", "b"], settings, seed=0)
     rng = np.random.default_rng(0)
@@ -164,6 +164,43 @@ def test_it_learns_what_is_cheap() -> None:
         policy.end_episode()
     policy.begin_episode(weights)
     assert round_of(policy.choose(explore=False)) < 0.5 * np.mean(costs[:40])
+
+
+def test_profiling_goes_from_cheap_to_dear() -> None:
+    """Clients are drawn together: twenty drawn apart would cost about the same in every round."""
+    names = [f"client-{index:02}" for index in range(20)]
+    policy = SamplingPolicy(names, FedGraphSettings(sampler="ddpg", batch=100), seed=0)
+    costs = [sum(one["batch"] for one in policy.random(at).values()) / 20 for at in range(40)]
+    assert min(costs) < 15
+    assert max(costs) > 85
+    for at in range(5):
+        assert np.std([one["batch"] for one in policy.random(at).values()]) < 15
+
+
+def test_the_first_episodes_keep_to_a_drawn_policy_each() -> None:
+    settings = FedGraphSettings(sampler="ddpg", batch=1000, layers=1, warm_up=2)
+    policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
+    rng = np.random.default_rng(0)
+    for at in range(12):
+        policy.profiled({"w": rng.normal(size=30)}, float(at))
+    policy.end_profile()
+    weights = {"w": np.zeros(30)}
+    batches, noise = [], []
+    for _ in range(4):
+        policy.begin_episode(weights)
+        rows = []
+        for _ in range(20):
+            rows.append(policy.choose(explore=True)["a"]["batch"])
+            policy.observe(weights, policy.axes.told(weights), 1)
+            policy.learn(0.5, 1.0)
+        policy.end_episode()
+        batches.append(rows)
+        noise.append(policy._agent.noise)
+    drawn = [policy._drawn("warm-up", episode)[0] * 1000 for episode in range(2)]
+    for rows, centre in zip(batches, drawn, strict=False):
+        assert abs(np.median(rows) - centre) < 80
+        assert 0 < np.std(rows) < 150
+    np.testing.assert_allclose(noise, [0.3, 0.3, 0.3 * 0.93, 0.3 * 0.93**2])
 
 
 def test_the_server_judges_by_nodes_that_no_client_has(out: Path) -> None:

@@ -121,6 +121,18 @@ def test_everything_by_hand() -> None:
     assert block.indices.tolist() == [0, 1]
 
 
+def test_what_is_not_drawn_is_laid_out_once(path: Neighbourhood, mixed: Neighbourhood) -> None:
+    rule = Everything()
+    first = rule(path, np.array([0, 2]))
+    assert rule(path, np.array([0, 2])) is first
+    assert first.matrix is first.matrix
+    other = rule(path, np.array([0, 1]))
+    assert other.targets.tolist() == [0, 1]
+    assert rule(mixed, np.array([0, 1])) is not other
+    again = rule(path, np.array([0, 2]))
+    np.testing.assert_array_equal(again.matrix.to_dense(), first.matrix.to_dense())
+
+
 def test_keeping_all_is_everything(mixed: Neighbourhood) -> None:
     nodes = np.arange(mixed.own)
     full = Everything()(mixed, nodes)

@@ -52,11 +52,11 @@ def test_every_run_is_valid_and_has_the_papers_settings(figure: Figure) -> None:
         large = run.panel.group == "pubmed"
         assert (method.batch, method.layer_size) == ((1024, 8192) if large else (256, 256))
         assert method.target_accuracy == targets[run.panel.group]
-        assert (method.evaluate_every, method.server_share) == (2, 0)
+        assert (method.evaluate_every, method.server_share) == (5, 0)
         assert config.clients == (50 if figure.name.endswith("fig8") else 20)
         if run.line.name == "policy":
             learning = (method.sampler, method.episodes, method.episode_rounds, method.rounds)
-            assert learning == ("ddpg", 30, 30, 0)
+            assert learning == ("ddpg", 16, 25, 0)
             assert method.policy == ""
         else:
             assert method.rounds == 100

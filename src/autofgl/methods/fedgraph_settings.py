@@ -17,6 +17,11 @@ class FedGraphSettings(TrainSettings):
         description="L2 penalty; Adam makes a full step of it wherever a client's own gradient is "
         "zero, as with features that none of its nodes has",
     )
+    normalize_features: bool = Field(
+        default=False,
+        description="scale every feature row to sum 1; a word that few clients have moves by a "
+        "fraction of 'lr' in a round, and small features then take thousands of rounds",
+    )
     layers: int = Field(default=2, ge=1, le=8, description="number K of graph convolutions")
     rounds: int = Field(default=300, ge=0, description="rounds of the federation")
     iterations: int = Field(
@@ -53,6 +58,9 @@ class FedGraphSettings(TrainSettings):
     profile_rounds: int = Field(
         default=25, ge=2, description="ddpg: rounds with random policies before the first of them"
     )
+    warm_up: int = Field(
+        default=8, ge=0, description="ddpg: first episodes, each with a random policy of its own"
+    )
     target_accuracy: float = Field(
         default=0.9, ge=0, le=1, description="ddpg: accuracy Λ that the reward aims at (Eq. 9)"
     )
@@ -67,6 +75,13 @@ class FedGraphSettings(TrainSettings):
         default=0.93, gt=0, le=1, description="ddpg: factor of the exploration from one to the next"
     )
     learn_steps: int = Field(default=2, ge=1, description="ddpg: mini-batches learnt in a round")
+    actor_lr: float = Field(default=1e-3, gt=0, description="ddpg: learning rate of the actor")
+    critic_weight_decay: float = Field(
+        default=0.0,
+        ge=0,
+        description="ddpg: L2 penalty of the critic; with the 0.01 of the authors' code it barely "
+        "tells actions apart",
+    )
     server_share: float = Field(
         default=0.0,
         ge=0,

@@ -26,6 +26,8 @@ from autofgl.seeding import numpy_generator
 
 #: A neighbour is kept with at least this probability.
 LEAST_KEPT = 0.02
+#: How far clients lie apart from each other, and rounds of an episode, where policies are drawn.
+SPREAD = 0.1
 #: Axes of the state; it has twice as many dimensions, the paper's 20.
 AXES = 10
 
@@ -51,10 +53,15 @@ class SamplingPolicy:
         self._before: Vector | None = None
         self._action: Vector = np.zeros(0)
         self._return = 0.0
-        self._step = 0
+        self._step = self._episode = 0
         size = len(self._clients) * (settings.layers + 1)
-        noise = DDPGSettings(noise=settings.noise, noise_decay=settings.noise_decay)
-        self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), noise)
+        learning = DDPGSettings(
+            noise=settings.noise,
+            noise_decay=settings.noise_decay,
+            actor_lr=settings.actor_lr,
+            critic_weight_decay=settings.critic_weight_decay,
+        )
+        self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), learning)
 
     @property
     def axes(self) -> Axes | None:
@@ -63,8 +70,7 @@ class SamplingPolicy:
 
     def random(self, at: int) -> dict[str, Payload]:
         """Policies of a profiling round."""
-        rng = numpy_generator(self._seed, "profile", at)
-        return self._policies(rng.random(self._agent.action_size))
+        return self._policies(self._drawn("profile", at))
 
     def profiled(self, weights: Mapping[str, Any], cost: float) -> None:
         """What a profiling round led to."""
@@ -86,9 +92,19 @@ class SamplingPolicy:
         self._return, self._step = 0.0, 0
 
     def choose(self, explore: bool) -> dict[str, Payload]:
-        """The next round's policies."""
+        """The next round's policies: the agent's, or drawn ones in the first episodes.
+
+        Each of the latter keeps to one policy, give or take. What a mini-batch is worth shows in
+        the accuracy of many rounds, its cost at once: an agent that has seen no more than noise
+        around its first actions learns the second and not the first.
+        """
         assert self._state is not None
-        self._action = self._agent.ask(self._state, explore)
+        if explore and self._episode < self._settings.warm_up:
+            drawn = self._drawn("warm-up", self._episode)
+            noise = numpy_generator(self._seed, "warm-up", self._episode, self._step)
+            self._action = np.clip(drawn + noise.normal(0, SPREAD, len(drawn)), 0, 1)
+        else:
+            self._action = self._agent.ask(self._state, explore)
         return self._policies(self._action)
 
     def observe(self, weights: Mapping[str, Any], told: Any, clients: int) -> None:
@@ -120,7 +136,9 @@ class SamplingPolicy:
 
     def end_episode(self) -> None:
         """Explore less in the next one."""
-        self._agent.end_episode()
+        if self._episode >= self._settings.warm_up:
+            self._agent.end_episode()
+        self._episode += 1
 
     def to_bytes(self) -> bytes:
         """The policy as a file: enough to act, nothing of any client's weights but W̄'s axes."""
@@ -180,6 +198,7 @@ class SamplingPolicy:
             "action": self._action,
             "return": self._return,
             "step": self._step,
+            "episode": self._episode,
         }
         if self._state is not None:
             state["state"] = self._state
@@ -194,10 +213,20 @@ class SamplingPolicy:
         self._seen, self._costs = list(state["seen"]), list(state["costs"])
         self._action, self._state = state["action"], state.get("state")
         self._return, self._step = state["return"], state["step"]
+        self._episode = state["episode"]
         if "axes" in state:
             settings, alpha, beta = self._settings, state["alpha"], state["beta"]
             self._axes = Axes.from_payload(state["axes"])
             self._reward = Reward(settings.omega, settings.target_accuracy, alpha, beta)
+
+    def _drawn(self, *name: str | int) -> Vector:
+        """One policy for all clients, give or take: if each client's were drawn on its own, their
+        sum would cost nearly the same in every round, and say little of what cost is worth.
+        """
+        rng = numpy_generator(self._seed, *name)
+        common = rng.random(self._settings.layers + 1)
+        apart = rng.normal(0, SPREAD, (len(self._clients), len(common)))
+        return np.clip(common + apart, 0, 1).ravel()
 
     def _policies(self, action: Vector) -> dict[str, Payload]:
         """κ and p of every client from numbers in [0, 1]."""
