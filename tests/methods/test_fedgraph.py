@@ -26,7 +26,7 @@ from autofgl.nn.models.gcn import GCN
 from autofgl.nn.structure import Structure
 from autofgl.secure import MODES
 
-SMALL: dict[str, Any] = {"hidden": 8, "rounds": 6, "batch": 8}
+SMALL: dict[str, Any] = {"hidden": 8, "rounds": 6, "batch": 8, "normalize_features": True}
 PARTITIONERS = ("metis", "louvain", "random", "dirichlet", "labels", "degree", "overlap")
 
 

@@ -121,7 +121,8 @@ def test_everything_by_hand() -> None:
     assert block.indices.tolist() == [0, 1]
 
 
-def test_what_is_not_drawn_is_laid_out_once(path: Neighbourhood, mixed: Neighbourhood) -> None:
+def test_what_is_not_drawn_is_laid_out_once(mixed: Neighbourhood) -> None:
+    path = client([(0, 1), (1, 2), (2, 3)], nodes=4)
     rule = Everything()
     first = rule(path, np.array([0, 2]))
     assert rule(path, np.array([0, 2])) is first

@@ -70,7 +70,10 @@ def encode(payload: Payload) -> bytes:
 def encoded_size(payload: Payload) -> int:
     """``len(encode(payload))`` without copying an array. The payload must be frozen."""
     header, chunks = _pack(payload)
-    return _PREFIX.size + sum(_padded(len(chunk)) for chunk in (header, *chunks))
+    size = _PREFIX.size + _padded(len(header))
+    for chunk in chunks:
+        size += _padded(len(chunk))
+    return size
 
 
 def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
@@ -151,6 +154,8 @@ def _pack(payload: Payload) -> tuple[bytes, list[memoryview]]:
 
 def _strip(value: Any, chunks: list[memoryview]) -> Any:
     """Replace arrays and bytes by notes, moving their contents to ``chunks``."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, np.ndarray):
         chunks.append(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
         note = struct.pack(f"<B{value.ndim}Q", DTYPES.index(value.dtype.str), *value.shape)

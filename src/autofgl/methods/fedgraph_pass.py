@@ -13,6 +13,7 @@ the first, as x W; ``share=none`` never.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -145,10 +146,7 @@ class Pass:
         """Which of its nodes each owner is asked for."""
         hood = self._around.hood
         external = _external(block, hood.own)
-        owner = hood.owner[external]
-        return {
-            hood.owners[index]: hood.remote[external[owner == index]] for index in np.unique(owner)
-        }
+        return {peer: hood.remote[nodes] for peer, nodes in self._by_owner(external)}
 
     def _answers(self, k: int, product: Tensor) -> dict[str, Any]:
         """The products that each peer wants, in the order in which it asked."""
@@ -172,13 +170,19 @@ class Pass:
         hood, known = self._around.hood, self._around.known
         if k not in known:
             known[k] = torch.zeros(hood.external, width)
-        owner = hood.owner[external]
-        for index in np.unique(owner):
-            asked = external[owner == index]
-            topic, peer = self._topic("rows", k), hood.owners[index]
+        last, topic = known[k].numpy(), self._topic("rows", k)
+        for peer, asked in self._by_owner(external):
             rows = self._around.exchange.fetch(topic, peer, np.float32)
             if rows is not None and len(rows) == len(asked) * width:
-                known[k][asked] = torch.from_numpy(rows.reshape(-1, width).copy())
+                last[asked] = rows.reshape(-1, width)
+
+    def _by_owner(self, external: Ints) -> Iterator[tuple[str, Ints]]:
+        """External nodes of each owner that has any; they are sorted by owner."""
+        hood = self._around.hood
+        owner = hood.owner[external]
+        bounds = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
+        for begin, end in pairwise(bounds.tolist()):
+            yield hood.owners[owner[begin]], external[begin:end]
 
 
 def _own(block: Block, own: int) -> Ints:

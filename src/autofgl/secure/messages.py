@@ -1,5 +1,6 @@
 """Taking fields out of messages that anybody may have sent."""
 
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -45,5 +46,13 @@ def take_words(message: Payload, key: str, size: int) -> NDArray[np.uint64]:
 
 def frame(*parts: str | bytes) -> bytes:
     """Several pieces as one, so that no two different lists give the same bytes."""
-    pieces = [part.encode() if isinstance(part, str) else part for part in parts]
-    return b"".join(len(piece).to_bytes(4, "big") + piece for piece in pieces)
+    return b"".join(
+        _named(part) if isinstance(part, str) else len(part).to_bytes(4, "big") + part
+        for part in parts
+    )
+
+
+@lru_cache(maxsize=4096)
+def _named(part: str) -> bytes:
+    """A text behind its length; the same few names come again and again."""
+    return frame(part.encode())
