@@ -163,7 +163,48 @@ def test_it_learns_what_is_cheap() -> None:
             policy.learn(0.5, costs[-1])
         policy.end_episode()
     policy.begin_episode(weights)
-    assert round_of(policy.choose(explore=False)) < 0.5 * np.mean(costs[:40])
+    assert round_of(policy.choose(explore=False)) < 1.0  # half of what a random policy costs
+
+
+def test_the_actor_of_the_best_episode_is_kept() -> None:
+    settings = FedGraphSettings(sampler="ddpg", batch=100, layers=1, warm_up=1, noise=0.02)
+    policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
+    rng = np.random.default_rng(0)
+    for at in range(12):
+        policy.profiled({"w": rng.normal(size=30)}, float(at))
+    policy.end_profile()
+    weights = {"w": np.zeros(30)}
+    actors = []
+    for accuracy in (1.0, 0.3, 0.8, 0.5):  # the first is drawn and counts for nothing
+        policy.begin_episode(weights)
+        for _ in range(20):
+            policy.choose(explore=True)
+            policy.observe(weights, policy.axes.told(weights), 1)
+            policy.learn(accuracy, 1.0)
+        policy.end_episode()
+        actors.append(policy._agent.policy()["actor"]["4.bias"])
+    assert not np.array_equal(actors[2], actors[3])
+    saved = autofgl.federation.payload.decode(policy.to_bytes())
+    np.testing.assert_array_equal(saved["actor"]["actor"]["4.bias"], actors[2])
+
+
+def test_while_drawn_policies_are_played_only_the_critic_learns() -> None:
+    settings = FedGraphSettings(sampler="ddpg", batch=100, layers=1, warm_up=1)
+    policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
+    rng = np.random.default_rng(0)
+    for at in range(12):
+        policy.profiled({"w": rng.normal(size=30)}, float(at))
+    policy.end_profile()
+    weights = {"w": np.zeros(30)}
+    networks = policy._agent._networks
+    before = [network[4].bias.detach().clone() for network in (networks.actor, networks.critic)]
+    policy.begin_episode(weights)
+    for _ in range(40):
+        policy.choose(explore=True)
+        policy.observe(weights, policy.axes.told(weights), 1)
+        policy.learn(0.5, 1.0)
+    assert before[0].equal(networks.actor[4].bias)
+    assert not before[1].equal(networks.critic[4].bias)
 
 
 def test_profiling_goes_from_cheap_to_dear() -> None:

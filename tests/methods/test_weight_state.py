@@ -65,10 +65,11 @@ def test_the_reward_is_eq_9() -> None:
     np.testing.assert_allclose(reward.of(accuracy=0.7, cost=4.0), 128**-0.2 - 1.0)
 
 
-def test_profiling_makes_the_mean_penalty_one() -> None:
+def test_profiling_fixes_the_mean_penalty() -> None:
     costs = [4.0, 2.0, 9.0]
     reward = Reward.profiled(128, 0.9, costs)
     assert reward.beta == 2.0
     penalties = [reward.alpha * (cost - reward.beta) for cost in costs]
     np.testing.assert_allclose(np.mean(penalties), 1.0)
+    np.testing.assert_allclose(Reward.profiled(128, 0.9, costs, 0.3).alpha, 0.3 * reward.alpha)
     assert Reward.profiled(128, 0.9, [3.0, 3.0]).alpha == 0.0

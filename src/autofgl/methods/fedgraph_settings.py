@@ -65,6 +65,12 @@ class FedGraphSettings(TrainSettings):
         default=0.9, ge=0, le=1, description="ddpg: accuracy Λ that the reward aims at (Eq. 9)"
     )
     omega: float = Field(default=128.0, gt=1, description="ddpg: base Ω of the reward (Eq. 9)")
+    penalty: float = Field(
+        default=0.3,
+        gt=0,
+        description="ddpg: penalty α(δ-β) of a random policy on average; the paper has about 1, "
+        "with which a policy saves still more and gives up accuracy for it",
+    )
     delta: Literal["cost", "time"] = Field(
         default="cost",
         description="ddpg: δ of the reward: sampled edges times width, the same in every run, "
@@ -75,7 +81,10 @@ class FedGraphSettings(TrainSettings):
         default=0.93, gt=0, le=1, description="ddpg: factor of the exploration from one to the next"
     )
     learn_steps: int = Field(default=2, ge=1, description="ddpg: mini-batches learnt in a round")
-    actor_lr: float = Field(default=1e-3, gt=0, description="ddpg: learning rate of the actor")
+    actor_lr: float = Field(default=3e-4, gt=0, description="ddpg: learning rate of the actor")
+    soft_update: float = Field(
+        default=0.02, gt=0, le=1, description="ddpg: φ, how fast the target networks follow"
+    )
     critic_weight_decay: float = Field(
         default=0.0,
         ge=0,

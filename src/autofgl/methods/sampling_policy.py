@@ -24,8 +24,9 @@ from autofgl.search.codes import SearchError
 from autofgl.search.ddpg import DDPG, DDPGSettings
 from autofgl.seeding import numpy_generator
 
-#: A neighbour is kept with at least this probability.
-LEAST_KEPT = 0.02
+#: A neighbour is kept with at least this probability, and a mini-batch has this share of its
+#: largest size.
+LEAST_KEPT, LEAST_BATCH = 0.02, 1 / 32
 #: How far clients lie apart from each other, and rounds of an episode, where policies are drawn.
 SPREAD = 0.1
 #: Axes of the state; it has twice as many dimensions, the paper's 20.
@@ -54,11 +55,13 @@ class SamplingPolicy:
         self._action: Vector = np.zeros(0)
         self._return = 0.0
         self._step = self._episode = 0
+        self._best: Payload = {}
         size = len(self._clients) * (settings.layers + 1)
         learning = DDPGSettings(
             noise=settings.noise,
             noise_decay=settings.noise_decay,
             actor_lr=settings.actor_lr,
+            soft_update=settings.soft_update,
             critic_weight_decay=settings.critic_weight_decay,
         )
         self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), learning)
@@ -81,7 +84,9 @@ class SamplingPolicy:
         """Fit the axes, and α and β."""
         settings = self._settings
         self._axes = Axes.fit(self._seen, AXES)
-        self._reward = Reward.profiled(settings.omega, settings.target_accuracy, self._costs)
+        self._reward = Reward.profiled(
+            settings.omega, settings.target_accuracy, self._costs, settings.penalty
+        )
         self._seen, self._costs = [], []
 
     def begin_episode(self, weights: Mapping[str, Any]) -> None:
@@ -99,12 +104,13 @@ class SamplingPolicy:
         around its first actions learns the second and not the first.
         """
         assert self._state is not None
-        if explore and self._episode < self._settings.warm_up:
-            drawn = self._drawn("warm-up", self._episode)
-            noise = numpy_generator(self._seed, "warm-up", self._episode, self._step)
-            self._action = np.clip(drawn + noise.normal(0, SPREAD, len(drawn)), 0, 1)
+        if not explore:
+            self._settle()
+            self._action = self._agent.ask(self._state, explore=False)
+        elif self._episode < self._settings.warm_up:
+            self._action = self._explored(self._drawn("warm-up", self._episode), SPREAD)
         else:
-            self._action = self._agent.ask(self._state, explore)
+            self._action = self._explored(self._agent.ask(self._state, False), self._agent.noise)
         return self._policies(self._action)
 
     def observe(self, weights: Mapping[str, Any], told: Any, clients: int) -> None:
@@ -129,21 +135,27 @@ class SamplingPolicy:
         assert self._before is not None
         reward = self._reward.of(accuracy, cost)
         self._agent.tell(self._before, self._action, reward, self._state)
-        self._agent.learn(self._settings.learn_steps)
+        warm_up = self._episode < self._settings.warm_up
+        self._agent.learn(self._settings.learn_steps, critic_only=warm_up)
         self._return += self._agent.settings.discount**self._step * reward
         self._step += 1
         return {"reward": reward, "return": self._return}
 
     def end_episode(self) -> None:
-        """Explore less in the next one."""
+        """Explore less in the next one; keep the actor of the episode with the best return, since
+        the last one need not be the best.
+        """
         if self._episode >= self._settings.warm_up:
             self._agent.end_episode()
+            if not self._best or self._return > self._best["return"]:
+                self._best = {"return": self._return, "policy": self._agent.policy()}
         self._episode += 1
 
     def to_bytes(self) -> bytes:
         """The policy as a file: enough to act, nothing of any client's weights but W̄'s axes."""
         assert self._axes is not None
         assert self._reward is not None
+        self._settle()
         reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
         shape = {"clients": len(self._clients), "layers": self._settings.layers}
         axes = self._axes.to_payload()
@@ -199,6 +211,7 @@ class SamplingPolicy:
             "return": self._return,
             "step": self._step,
             "episode": self._episode,
+            "best": self._best,
         }
         if self._state is not None:
             state["state"] = self._state
@@ -213,11 +226,17 @@ class SamplingPolicy:
         self._seen, self._costs = list(state["seen"]), list(state["costs"])
         self._action, self._state = state["action"], state.get("state")
         self._return, self._step = state["return"], state["step"]
-        self._episode = state["episode"]
+        self._episode, self._best = state["episode"], state["best"]
         if "axes" in state:
             settings, alpha, beta = self._settings, state["alpha"], state["beta"]
             self._axes = Axes.from_payload(state["axes"])
             self._reward = Reward(settings.omega, settings.target_accuracy, alpha, beta)
+
+    def _settle(self) -> None:
+        """Learning is over: act as the best actor from here on."""
+        if self._best:
+            self._agent.load_policy(self._best["policy"])
+            self._best = {}
 
     def _drawn(self, *name: str | int) -> Vector:
         """One policy for all clients, give or take: if each client's were drawn on its own, their
@@ -228,16 +247,29 @@ class SamplingPolicy:
         apart = rng.normal(0, SPREAD, (len(self._clients), len(common)))
         return np.clip(common + apart, 0, 1).ravel()
 
+    def _explored(self, action: Vector, noise: float) -> Vector:
+        """An action with noise that is, for the same reason, in half common to all clients."""
+        rng = numpy_generator(self._seed, "noise", self._episode, self._step)
+        share = noise / np.sqrt(2)
+        common = rng.normal(0, share, self._settings.layers + 1)
+        apart = rng.normal(0, share, (len(self._clients), len(common)))
+        return np.clip(action + (common + apart).ravel(), 0, 1)
+
     def _policies(self, action: Vector) -> dict[str, Payload]:
         """κ and p of every client from numbers in [0, 1]."""
         parts = action.reshape(len(self._clients), -1)
         return {
             name: {
-                "batch": max(1, round(float(part[0]) * self._settings.batch)),
-                "keep": (LEAST_KEPT + (1 - LEAST_KEPT) * part[1:]).tolist(),
+                "batch": max(1, round(_at_least(LEAST_BATCH, part[0]) * self._settings.batch)),
+                "keep": [_at_least(LEAST_KEPT, share) for share in part[1:]],
             }
             for name, part in zip(self._clients, parts, strict=True)
         }
+
+
+def _at_least(least: float, share: float) -> float:
+    """From [0, 1] to [least, 1]."""
+    return least + (1 - least) * float(share)
 
 
 #: Says what a policy file is.

@@ -22,13 +22,15 @@ class Reward:
     beta: float
 
     @classmethod
-    def profiled(cls, base: float, target: float, costs: Sequence[float]) -> "Reward":
-        """α and β by profiling: δ - β is zero in the cheapest of some rounds with random policies,
-        and α (δ - β) is 1 on their average, as the paper wants it.
+    def profiled(
+        cls, base: float, target: float, costs: Sequence[float], penalty: float = 1.0
+    ) -> "Reward":
+        """α and β by profiling: α (δ - β) is zero in the cheapest of some rounds with random
+        policies, and ``penalty`` on their average, where the paper has it "close to 1".
         """
         beta = float(np.min(costs))
         above = float(np.mean(costs)) - beta
-        return cls(base, target, 1 / above if above > 0 else 0.0, beta)
+        return cls(base, target, penalty / above if above > 0 else 0.0, beta)
 
     def of(self, accuracy: float, cost: float) -> float:
         """The reward of a round with accuracy λ of W̄ and time or cost δ."""

@@ -89,7 +89,7 @@ class ActorCritic:
         states = torch.from_numpy(batch.states)
         return torch.mean(_q(self.critic, states, self.actor(states)))
 
-    def update(self, batch: Transitions) -> tuple[float, float]:
+    def update(self, batch: Transitions, critic_only: bool = False) -> tuple[float, float]:
         """Lines 13 and 14 of Algorithm 4; gives the loss and the value, each before its step.
 
         Eq. 12 as printed *subtracts* the gradient of q, which would lead the actor to the action
@@ -98,7 +98,8 @@ class ActorCritic:
         loss = self.critic_loss(batch)
         _descend(loss, self._critic_adam)  # Eq. 11
         value = self.value(batch)
-        _descend(-value, self._actor_adam)  # Eq. 12, with the sign put right
+        if not critic_only:
+            _descend(-value, self._actor_adam)  # Eq. 12, with the sign put right
         _follow(self.target_actor, self.actor, self.settings.soft_update)  # Eq. 13
         _follow(self.target_critic, self.critic, self.settings.soft_update)  # Eq. 14
         return loss.item(), value.item()

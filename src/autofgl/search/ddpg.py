@@ -107,11 +107,13 @@ class DDPG:
         self._normaliser.add(seen)
         self._replay.add(seen, taken, earned, then, bool(done))
 
-    def learn(self, steps: int = 1) -> dict[str, float] | None:
+    def learn(self, steps: int = 1, critic_only: bool = False) -> dict[str, float] | None:
         """Update all networks by mini-batches of what was told (Eq. 10-14).
 
         Args:
             steps: Number of mini-batches; Algorithm 4 takes one in every round.
+            critic_only: Leave the actor as it is: following a critic that has seen little, it
+                would run into a corner of the actions, where its gradient vanishes.
 
         Returns:
             Means over the steps of ``critic_loss`` (Eq. 10) and of ``value``, the critic's opinion
@@ -124,7 +126,8 @@ class DDPG:
             raise SearchError(f"learning takes at least 1 step, not {steps}")
         if len(self._replay) < self.settings.batch:
             return None
-        loss, value = np.mean([self._learn() for _ in range(steps)], axis=0).tolist()
+        learnt = [self._learn(critic_only) for _ in range(steps)]
+        loss, value = np.mean(learnt, axis=0).tolist()
         return {"critic_loss": loss, "value": value}
 
     def end_episode(self) -> None:
@@ -181,10 +184,11 @@ class DDPG:
         self._networks.load_actor(policy["actor"])
         self._normaliser = normaliser
 
-    def _learn(self) -> tuple[float, float]:
+    def _learn(self, critic_only: bool) -> tuple[float, float]:
         batch = self._replay.sample(self.settings.batch, self._rng)
         states, next_states = self._normaliser(batch.states), self._normaliser(batch.next_states)
-        return self._networks.update(batch._replace(states=states, next_states=next_states))
+        scaled = batch._replace(states=states, next_states=next_states)
+        return self._networks.update(scaled, critic_only)
 
     def _layers(self) -> list[int]:
         return [self.state_size, *self.settings.hidden, self.action_size]
