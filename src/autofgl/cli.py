@@ -182,6 +182,9 @@ def reproduce(
     rounds: Annotated[
         int | None, typer.Option(help="Figures: rounds of each training. [default: 100]")
     ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="Figures: episodes to learn a policy in. [default: 16]")
+    ] = None,
     secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
     data_root: Annotated[
         str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
@@ -198,8 +201,10 @@ def reproduce(
         raise unknown_name("table or figure", name, [*TABLES, *FIGURES])
     if name in FIGURES and budget is not None:
         raise UserError("--budget is for tables: the runs of a figure end after --rounds")
-    if name in TABLES and rounds is not None:
-        raise UserError("--rounds is for figures: the searches of a table end after --budget")
+    if name in TABLES and (rounds is not None or episodes is not None):
+        raise UserError(
+            "--rounds and --episodes are for figures: the searches of a table end after --budget"
+        )
 
     from autofgl.reproduce.figure_runner import reproduce as run_figure
     from autofgl.reproduce.options import Options
@@ -214,6 +219,7 @@ def reproduce(
         secure=secure,
         data_root=data_root,
         rounds=rounds,
+        episodes=episodes,
     )
     if name in FIGURES:
         run_figure(FIGURES[name], options, _console)

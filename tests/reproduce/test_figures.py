@@ -123,6 +123,13 @@ def test_levels_of_heterogeneity_give_the_papers_ratios(
     assert np.mean(ratios) == pytest.approx(ratio, abs=0.06)
 
 
+def test_episodes_are_those_of_policies_only() -> None:
+    asked = Options(OUT, episodes=4, columns=("cora",), seeds=1)
+    runs = plan(FIGURES["fedgraph-fig7"], asked)
+    told = {run.line.name: run.config(asked).settings.get("episodes") for run in runs}
+    assert told == {"policy": 4, "ddpg": None, "full": None, "sage": None, "fastgcn": None}
+
+
 def test_rounds_are_those_of_trainings_only() -> None:
     asked = Options(OUT, rounds=300, columns=("cora",), seeds=1)
     rounds = {

@@ -53,13 +53,13 @@ class FedGraphSettings(TrainSettings):
     policy: str = Field(
         default="", description="ddpg: file with a policy that was learnt before; else it is learnt"
     )
-    episodes: int = Field(default=30, ge=1, description="ddpg: trainings to learn from")
-    episode_rounds: int = Field(default=50, ge=1, description="ddpg: rounds of each of them")
+    episodes: int = Field(default=16, ge=1, description="ddpg: trainings to learn from")
+    episode_rounds: int = Field(default=25, ge=1, description="ddpg: rounds of each of them")
     profile_rounds: int = Field(
         default=25, ge=2, description="ddpg: rounds with random policies before the first of them"
     )
     warm_up: int = Field(
-        default=8, ge=0, description="ddpg: first episodes, each with a random policy of its own"
+        default=8, ge=0, description="ddpg: first episodes, each with a random policy of its own; half of all at most"
     )
     target_accuracy: float = Field(
         default=0.9, ge=0, le=1, description="ddpg: accuracy Λ that the reward aims at (Eq. 9)"

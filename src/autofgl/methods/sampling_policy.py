@@ -55,6 +55,7 @@ class SamplingPolicy:
         self._action: Vector = np.zeros(0)
         self._return = 0.0
         self._step = self._episode = 0
+        self._warm_up = min(settings.warm_up, settings.episodes // 2)
         self._best: Payload = {}
         size = len(self._clients) * (settings.layers + 1)
         learning = DDPGSettings(
@@ -107,7 +108,7 @@ class SamplingPolicy:
         if not explore:
             self._settle()
             self._action = self._agent.ask(self._state, explore=False)
-        elif self._episode < self._settings.warm_up:
+        elif self._episode < self._warm_up:
             self._action = self._explored(self._drawn("warm-up", self._episode), SPREAD)
         else:
             self._action = self._explored(self._agent.ask(self._state, False), self._agent.noise)
@@ -135,7 +136,7 @@ class SamplingPolicy:
         assert self._before is not None
         reward = self._reward.of(accuracy, cost)
         self._agent.tell(self._before, self._action, reward, self._state)
-        warm_up = self._episode < self._settings.warm_up
+        warm_up = self._episode < self._warm_up
         self._agent.learn(self._settings.learn_steps, critic_only=warm_up)
         self._return += self._agent.settings.discount**self._step * reward
         self._step += 1
@@ -145,7 +146,7 @@ class SamplingPolicy:
         """Explore less in the next one; keep the actor of the episode with the best return, since
         the last one need not be the best.
         """
-        if self._episode >= self._settings.warm_up:
+        if self._episode >= self._warm_up:
             self._agent.end_episode()
             if not self._best or self._return > self._best["return"]:
                 self._best = {"return": self._return, "policy": self._agent.policy()}

@@ -43,6 +43,8 @@ class FigureRun(Planned):
         """
         rounds = self.figure.rounds if options.rounds is None else options.rounds
         settings = {"rounds": rounds, **self.panel.settings, **self.line.settings}
+        if options.episodes is not None and "episodes" in settings:
+            settings["episodes"] = options.episodes
         if self.needs:
             settings["policy"] = str(self.needs.folder(options.out.absolute()) / POLICY_FILE)
         return check_config(

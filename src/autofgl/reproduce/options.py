@@ -35,6 +35,8 @@ class Options:
         secure: How sums are protected.
         data_root: Folder with raw datasets.
         rounds: Rounds of each training of a figure; none: the figure's own number.
+        episodes: Episodes of the learning of each policy of a figure; none: the figure's own
+            number.
     """
 
     out: Path
@@ -45,6 +47,7 @@ class Options:
     secure: str = "none"
     data_root: str | None = None
     rounds: int | None = None
+    episodes: int | None = None
 
     def secure_of(self, method: str) -> str:
         """The mode for a method; those that sum nothing have nothing to protect."""
