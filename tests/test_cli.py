@@ -156,7 +156,10 @@ def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> No
         (["reproduce", "everything"], "fedgraph-fig12, fedgraph-fig6"),
         (["reproduce", "fedgraph-fig7", "--rows", "sgae"], "did you mean sage"),
         (["reproduce", "fedgraph-fig7", "--budget", "3m"], "--budget is for tables"),
-        (["reproduce", "fl-agcns-table3", "--rounds", "3"], "--rounds and --episodes are for figures"),
+        (
+            ["reproduce", "fl-agcns-table3", "--rounds", "3"],
+            "--rounds and --episodes are for figures",
+        ),
         (["rnu"], "rnu"),
     ],
 )

@@ -86,7 +86,11 @@ class Neighbourhood:
         return len(self.remote)
 
     def internal(self) -> Neighbourhood:
-        """The same rows without the external columns; values stay as they are.
+        """The same rows without the external columns.
+
+        What is left of a row is scaled by the number of its entries over the number left, as
+        FedGraph's Eq. 7 scales what is left of a sample: a node most of whose neighbours are
+        elsewhere would else start with next to nothing.
 
         This takes time linear in the entries: ask once and keep it.
         """
@@ -94,11 +98,12 @@ class Neighbourhood:
             return self
         inside = self.indices < self.own
         kept = np.add.reduceat(inside, self.indptr[:-1], dtype=np.int64)
+        scale = (np.diff(self.indptr) / kept).astype(np.float32)
         none = np.zeros(0, np.int64)
         return Neighbourhood(
             indptr=np.append(0, np.cumsum(kept)),
             indices=self.indices[inside],
-            values=self.values[inside],
+            values=self.values[inside] * np.repeat(scale, kept),
             owner=none,
             remote=none,
             owners=self.owners,

@@ -52,7 +52,8 @@ _SAMPLERS = (
 
 _ROUNDS = "The paper trains for 300 rounds; here it is 100 unless `--rounds` says otherwise."
 _EPISODES = (
-    "The paper learns a policy in 300 episodes; here it is 16 of 25 rounds, and δ of the reward is "
+    "The paper learns a policy in 300 episodes; here it is 16 of 25 rounds unless `--episodes` says "
+    "otherwise, and δ of the reward is "
     "the cost (sampled edges × width), which is the same in every run."
 )
 _POLICY = (
