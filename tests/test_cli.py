@@ -158,7 +158,7 @@ def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> No
         (["reproduce", "fedgraph-fig7", "--budget", "3m"], "--budget is for tables"),
         (
             ["reproduce", "fl-agcns-table3", "--rounds", "3"],
-            "--rounds and --episodes are for figures",
+            "--episodes are for figures",
         ),
         (["rnu"], "rnu"),
     ],

@@ -108,7 +108,7 @@ def test_rows_of_the_clients_are_rows_of_the_pooled_graph(
         assert np.array_equal(rows[:, columns].toarray(), csr(found).toarray())
 
 
-def test_internal_leaves_out_external_columns_and_makes_up_for_them(
+def test_internal_makes_up_for_external_columns(
     small_clients: list[ClientGraph],
 ) -> None:
     found = Neighbourhood.from_client(small_clients[0])

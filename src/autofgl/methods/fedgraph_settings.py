@@ -61,7 +61,8 @@ class FedGraphSettings(TrainSettings):
     warm_up: int = Field(
         default=8,
         ge=0,
-        description="ddpg: first episodes, each with a random policy of its own; half of all at most",
+        description="ddpg: first episodes, each with a random policy of its own; half of all "
+        "at most",
     )
     target_accuracy: float = Field(
         default=0.9, ge=0, le=1, description="ddpg: accuracy Λ that the reward aims at (Eq. 9)"

@@ -52,9 +52,9 @@ _SAMPLERS = (
 
 _ROUNDS = "The paper trains for 300 rounds; here it is 100 unless `--rounds` says otherwise."
 _EPISODES = (
-    "The paper learns a policy in 300 episodes; here it is 16 of 25 rounds unless `--episodes` says "
-    "otherwise, and δ of the reward is "
-    "the cost (sampled edges × width), which is the same in every run."
+    "The paper learns a policy in 300 episodes; here it is 16 unless `--episodes` says otherwise, "
+    "each of 25 rounds, and δ of the reward is the cost (sampled edges × width), which is the same "
+    "in every run."
 )
 _POLICY = (
     "The policy of a panel is learnt once, on the federation of seed 0, and used by all seeds, "
