@@ -77,6 +77,21 @@ def test_every_episode_starts_from_the_same_weights(clients: list[ClientGraph]) 
     method.federation.close()
 
 
+def test_a_policy_is_judged_by_all_validation_nodes_and_no_others(
+    clients: list[ClientGraph],
+) -> None:
+    method: Any = make("fedgraph", clients, **LEARNT)
+    method.setup()
+    method.step()
+    whole = method._metrics(method._evaluate(method._weights, "all"), "all")
+    alone = method._metrics(method._evaluate(method._weights, "val", "judge"), "val")
+    assert (alone.val_accuracy, alone.val_nodes) == (whole.val_accuracy, whole.val_nodes)
+    np.testing.assert_allclose(alone.val_loss, whole.val_loss, rtol=1e-6)
+    assert (alone.test_accuracy, alone.train_accuracy) == (0, 0)
+    assert method._accuracy() == whole.val_accuracy
+    method.federation.close()
+
+
 def test_a_learnt_policy_is_kept_and_used_again(
     learnt: Any, clients: list[ClientGraph], out: Path
 ) -> None:

@@ -258,7 +258,7 @@ class FedGraph(Method):
         if self._server_test is not None:
             return self._server_test.accuracy(self._weights)
         tag = f"accuracy-{self.round}"
-        return self._metrics(self._evaluate(self._weights, tag), tag).val_accuracy
+        return self._metrics(self._evaluate(self._weights, tag, "judge"), tag).val_accuracy
 
     def _evaluates(self) -> bool:
         return self.round % self.settings.evaluate_every == 0 or self.round == self.rounds
@@ -293,9 +293,9 @@ class FedGraph(Method):
         return row
 
     def _evaluate(
-        self, weights: Weights, tag: str, describe: bool = False
+        self, weights: Weights, tag: str, purpose: str = "evaluate", describe: bool = False
     ) -> Mapping[str, Payload]:
-        message = {"purpose": "evaluate", "tag": tag, "report": tag, "totals": self._totals}
+        message = {"purpose": purpose, "tag": tag, "report": tag, "totals": self._totals}
         return self._pass({**message, "weights": weights, "describe": describe}).ok
 
     def _metrics(self, replies: Mapping[str, Payload], tag: str) -> Metrics:

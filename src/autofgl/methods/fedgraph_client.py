@@ -77,7 +77,8 @@ class FedGraphClient(SummingParty):
         self.model.reset_parameters(torch_generator(seed, "weights"))
         self._values = self.model.state_dict()
         self._optimiser = self._fresh_optimiser()
-        self._full = [[Everything() for _ in range(settings.layers)] for _ in ("train", "evaluate")]
+        passes = ("train", "evaluate", "judge")
+        self._full = {name: [Everything() for _ in range(settings.layers)] for name in passes}
         self._last_rows: tuple[Ints, NodeInput] | None = None
         self._pass: Pass | None = None
         self._steps: Iterator[None] = iter(())
@@ -124,7 +125,8 @@ class FedGraphClient(SummingParty):
 
         Payload: ``tag`` of the pass; ``weights`` if they are new; ``fresh`` if training starts
         afresh; ``axes`` along which to tell where the weights are, once they are known;
-        ``purpose``, ``train`` or ``evaluate``; for training ``batch`` and ``keep``, this client's
+        ``purpose``, ``train``, ``evaluate`` or ``judge``, an evaluation of validation nodes; for
+        training ``batch`` and ``keep``, this client's
         policy (Algorithm 1, line 2); for the last mini-batch of a round, and for an evaluation,
         ``report``, the tag of the sum to contribute to; for an evaluation ``totals``, the
         federation's node counts.
@@ -200,16 +202,25 @@ class FedGraphClient(SummingParty):
         return Pass(self.model, self._around, self._rules(), batch, tag, rng, generator)
 
     def _evaluation(self) -> Pass:
-        every = np.unique(np.concatenate(self._nodes))
+        nodes = np.unique(np.concatenate(self._evaluated()))
         self.model.eval()
-        tag = self._ask["tag"]
-        return Pass(self.model, self._around, self._full[1], every, tag, numpy_generator(0))
+        tag, rules = self._ask["tag"], self._full[self._ask["purpose"]]
+        return Pass(self.model, self._around, rules, nodes, tag, numpy_generator(0))
+
+    def _evaluated(self) -> list[Ints]:
+        """Nodes of each split that count: all, or those of validation alone to judge a policy."""
+        if self._ask["purpose"] == "evaluate":
+            return self._nodes
+        return [
+            nodes[: len(nodes) * (split == "val")]
+            for split, nodes in zip(SPLITS, self._nodes, strict=True)
+        ]
 
     def _rules(self) -> Sequence[Rule]:
         settings = self._settings
         match settings.sampler:
             case "full":
-                return self._full[0]
+                return self._full["train"]
             case "sage":
                 return [Fanout(count) for count in settings.fanout_by_layer]
             case "fastgcn":
@@ -241,7 +252,7 @@ class FedGraphClient(SummingParty):
     def _report(self, done: Pass) -> Payload:
         """Metrics of all labelled nodes."""
         sums = np.zeros((len(SPLITS), 3))
-        for row, nodes in zip(sums, self._nodes, strict=True):
+        for row, nodes in zip(sums, self._evaluated(), strict=True):
             if len(nodes):
                 chosen, labels = done.output[positions(done.batch, nodes)], self._labels[nodes]
                 row[0] = float(F.cross_entropy(chosen, labels, reduction="sum"))
