@@ -375,3 +375,9 @@ def test_one_number_stands_for_all_convolutions() -> None:
     settings = FedGraphSettings(layers=3, keep="0.2,0.5", fanouts="10")
     assert settings.keep_by_layer == [0.2, 0.5, 0.5]
     assert settings.fanout_by_layer == [10, 10, 10]
+
+
+def test_one_number_stands_for_all_convolutions() -> None:
+    settings = FedGraphSettings(keep=0.25, fanouts=4, layers=3)  # type: ignore[arg-type]
+    assert settings.keep_by_layer == [0.25, 0.25, 0.25]
+    assert settings.fanout_by_layer == [4, 4, 4]

@@ -1,6 +1,6 @@
 """Settings of FedGraph."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -113,6 +113,12 @@ class FedGraphSettings(TrainSettings):
     timeout: float = Field(
         default=0, ge=0, description="seconds that a client may take for a step; 0: no limit"
     )
+
+    @field_validator("keep", "fanouts", mode="before")
+    @classmethod
+    def _one_number(cls, given: Any) -> Any:
+        """One number for all convolutions need not be in quotes."""
+        return str(given) if isinstance(given, int | float) else given
 
     @field_validator("keep")
     @classmethod
