@@ -70,10 +70,12 @@ def test_smoothed_is_the_mean_of_three() -> None:
 
 
 def test_the_target_is_what_the_weakest_reaches_less_a_point() -> None:
-    strong, weak = curve(0.3, 0.6, 0.9, 0.9), curve(0.2, 0.4, 0.6, 0.5)
-    # smoothed: .3 .45 .6 .8 and .2 .3 .4 .5; the lower of the best is .5
+    strong, weak = curve(0.3, 0.6, 0.9, 0.3), curve(0.2, 0.4, 0.6, 0.5)
+    # smoothed: .3 .45 .6 .6 and .2 .3 .4 .5; the lower of the best is .5
     target = common_target([strong, weak, []])
     assert target == pytest.approx(0.49)
+    # One that stays more than ten points below the best does not count.
+    assert common_target([strong, curve(0.4, 0.4)]) == pytest.approx(0.59)
     assert (reached(strong, 0.49), reached(weak, 0.49)) == (strong[2], weak[3])
     assert reached(strong, 0.3) == strong[0]
     assert reached(weak, 0.51) is None

@@ -253,6 +253,14 @@ def test_a_folder_of_something_else_is_refused(
     assert times(made) == before
 
 
+def test_a_policy_that_was_copied_from_another_figure_is_used(made: Path, tmp_path: Path) -> None:
+    out = tmp_path / "other"
+    shutil.copytree(made / "toy-cut/policy", out / "toy-cut/policy")
+    said = run(out, replace(TINY, name="other"), seeds=1, rows=("ddpg",))
+    assert "2 runs, 1 of them finished before" in said
+    assert (out / "toy-cut/ddpg/seed-0/result.json").exists()
+
+
 def test_without_matplotlib_only_the_drawings_are_missing(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

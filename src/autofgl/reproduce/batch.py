@@ -6,7 +6,7 @@ checkpoint.
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -91,15 +91,18 @@ def make_all(
         )
 
 
-def check_folder(out: Path, kind: str, name: str) -> None:
+def check_folder(out: Path, kind: str, name: str, parts: Collection[str] = ()) -> None:
     """Refuse a folder of something else: ``<kind>.json`` is the first file of a table or figure.
+    Folders named as its ``parts`` may be there before, with runs that were copied from elsewhere.
 
     Raises:
         UserError: It holds something else.
     """
     if not out.exists() or _name_in(out / f"{kind}.json", kind) == name:
         return
-    if not out.is_dir() or any(not path.name.startswith(".") for path in out.iterdir()):
+    if not out.is_dir() or any(
+        not path.name.startswith(".") and path.name not in parts for path in out.iterdir()
+    ):
         raise UserError(f"{out} is not a folder of {name}: choose another --out")
 
 

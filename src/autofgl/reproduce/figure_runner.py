@@ -27,7 +27,7 @@ def reproduce(figure: Figure, options: Options, console: Console) -> None:
         AutoFGLError: Some runs failed; all others were made nevertheless.
     """
     runs = plan(figure, options)
-    check_folder(options.out, "figure", figure.name)
+    check_folder(options.out, "figure", figure.name, {panel.name for panel in figure.panels})
     check_present(figure, options)
     make_all(figure.name, runs, _FigurePages(figure, options), options, console)
 
