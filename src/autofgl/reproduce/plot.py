@@ -1,6 +1,7 @@
 """A figure as SVG, with matplotlib (extra ``plots``)."""
 
 import statistics
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -94,6 +95,8 @@ def _curves(figure: Figure, lines: Lines, x: str, y: str, path: Path) -> None:
             own = [line for line in lines if line.panel == panel]
             _curve_panel(axes[row][column], figure, own, x, y)
             axes[row][column].set(title=panel.label, xlabel=_LABELS[x], ylabel=_LABELS[y])
+            if x == "cost":  # samplers differ by orders of magnitude
+                axes[row][column].set_xscale("log")
     _finish(canvas, axes, figure, path)
 
 
@@ -148,6 +151,8 @@ def _bar_panel(
         own = {line.panel.name: line for line in lines if line.line == way}
         found = [(at, own[panel.name]) for at, panel in enumerate(panels) if panel.name in own]
         places = [at + (index - (len(figure.lines) - 1) / 2) * width for at, _ in found]
+        if not found:
+            continue
         means = [line.mean(key) or 0.0 for _, line in found]
         spreads = [line.deviation(key) or 0.0 for _, line in found]
         axes.bar(places, means, width, yerr=spreads, label=way.label, color=f"C{index}")
@@ -182,6 +187,8 @@ def _finish(canvas: Any, axes: Any, figure: Figure, path: Path) -> None:
             shown |= dict(zip(labels, handles, strict=True))
         else:
             place.set_axis_off()
-    canvas.legend(shown.values(), shown, loc="outside lower center", ncols=len(shown))
-    canvas.suptitle(figure.title)
+    columns = axes.shape[1]  # neither legend nor title is wider than the drawing
+    abreast = min(len(shown), 2 * columns)
+    canvas.legend(shown.values(), shown, loc="outside lower center", ncols=abreast)
+    canvas.suptitle(textwrap.fill(figure.title, 42 * columns))
     canvas.savefig(path, format="svg", metadata={"Date": None})
