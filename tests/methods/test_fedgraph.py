@@ -377,7 +377,7 @@ def test_one_number_stands_for_all_convolutions() -> None:
     assert settings.fanout_by_layer == [10, 10, 10]
 
 
-def test_one_number_stands_for_all_convolutions() -> None:
+def test_one_number_needs_no_quotes() -> None:
     settings = FedGraphSettings(keep=0.25, fanouts=4, layers=3)  # type: ignore[arg-type]
     assert settings.keep_by_layer == [0.25, 0.25, 0.25]
     assert settings.fanout_by_layer == [4, 4, 4]
