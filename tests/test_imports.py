@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "search": set(),
     "methods": {"graphs", "federation", "nn", "secure", "search"},
     "runs": {"graphs", "federation", "nn", "methods"},
+    "report": {"runs", "nn"},
     "reproduce": {"runs", "methods", "config", "api"},
     "sites": {"graphs", "federation", "methods", "secure", "runs", "config", "execution"},
 }

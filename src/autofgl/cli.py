@@ -135,6 +135,20 @@ def predict(
         )
 
 
+@app.command(epilog="Example: autofgl report runs/demo")
+def report(
+    folder: Annotated[Path, typer.Argument(help="Run folder, finished or not.")],
+) -> None:
+    """Write report.html of a run that has none, or that has gone on since."""
+    from autofgl.report.report import write_report
+
+    try:
+        written = write_report(folder)
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}") from error
+    _console.print(f"report: {written}", highlight=False, soft_wrap=True)
+
+
 @app.command(epilog="Example: autofgl diagnose runs/search --networks 12")
 def diagnose(
     folder: Annotated[Path, typer.Argument(help="Folder of an fl-agcns run.")],

@@ -1,0 +1,182 @@
+"""What is known of each client, and what a learnt policy told it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from autofgl.report.chart import Bar, Chart, Series
+from autofgl.report.curves import client_band
+from autofgl.report.figures import Cells, bar_cell, bar_table, chart_grid, table
+from autofgl.report.markup import Content, element
+from autofgl.report.numbers import NOTHING, count, is_number, percent, plain, text
+from autofgl.report.record import Row, RunRecord
+from autofgl.report.section import Section
+
+_SIZES = ("nodes", "edges", "cut_edges", "train", "val", "test")
+_ACCURACIES = ("val_accuracy", "test_accuracy", "unadapted_test_accuracy")
+#: More clients than these are folded away.
+_MANY = 12
+
+
+def clients(run: RunRecord) -> Section | None:
+    """Sizes, labels and accuracies of the clients."""
+    rows = _merged(run)
+    if not rows:
+        return None
+    body: list[Content] = []
+    accuracies = [row["test_accuracy"] for row in rows if is_number(row.get("test_accuracy"))]
+    if accuracies:
+        body.append(
+            element(
+                "p",
+                f"Test accuracy from {percent(min(accuracies))} to {percent(max(accuracies))} "
+                f"over {len(accuracies)} clients.",
+            )
+        )
+    elif run.finished and run.config.get("secure") not in (None, "none"):
+        body.append(element("p", "The sums were secure: nobody knows a single client's accuracy."))
+    whole = table(_cells(rows), "Clients")
+    if len(rows) > _MANY:
+        whole = element("details", element("summary", f"All {len(rows)} clients"), whole)
+    return Section("Clients", [*body, whole])
+
+
+def policies(run: RunRecord) -> Section | None:
+    """Mini-batch size and sampling probabilities that a policy chose, and its learning."""
+    told = [row["policies"] for row in run.history if _is_policies(row.get("policies"))]
+    learnt = [row for row in run.history if is_number(row.get("return"))]
+    if not told and not learnt:
+        return None
+    ends = {row.get("episode"): row for row in learnt}
+    charts = [
+        Chart(
+            "Return of each episode",
+            "episode",
+            [_over_episodes(ends, "return", "discounted return")],
+            x_format=count,
+        ),
+        Chart(
+            "Accuracy at the end of each episode",
+            "episode",
+            [_over_episodes(ends, "accuracy", "accuracy")],
+            percent,
+            count,
+        ),
+    ]
+    if told:
+        note = "Mean over clients; the band reaches from the lowest to the highest client."
+        layers = max(len(values) for values in told[-1].values()) - 1
+        probabilities = [
+            client_band(run, "policies", f"convolution {layer}", layer)
+            for layer in range(1, layers + 1)
+        ]
+        charts += [
+            Chart(
+                "Mini-batch size that the policy chose",
+                "round",
+                [client_band(run, "policies", "nodes", 0)],
+                count,
+                count,
+                [0],
+                run.marks,
+                note,
+            ),
+            Chart(
+                "Probability that a neighbour is kept",
+                "round",
+                probabilities,
+                percent,
+                count,
+                [0, 1],
+                run.marks,
+                note,
+            ),
+        ]
+    return Section("Sampling policy", chart_grid(charts))
+
+
+def importance(run: RunRecord) -> Section | None:
+    """How much each hyper-parameter mattered, where the method tells it."""
+    told = run.result.get("importance")
+    if not isinstance(told, dict):
+        return None
+    bars = [Bar(str(key), float(value)) for key, value in told.items() if is_number(value)]
+    ordered = sorted(bars, key=lambda bar: -bar.value)
+    body = bar_table("Importance of each hyper-parameter", ordered, percent)
+    return Section("Hyper-parameters", body) if body else None
+
+
+def _merged(run: RunRecord) -> list[Row]:
+    """Rows of the data and of the result, joined by the client's name."""
+    told = run.data.get("clients")
+    rows: dict[str, Row] = {}
+    for row in [*(told if isinstance(told, list) else []), *run.dicts("per_client")]:
+        if isinstance(row, dict) and "name" in row:
+            name = str(row["name"])
+            rows[name] = {**rows.get(name, {}), **row}
+    return list(rows.values())
+
+
+def _cells(rows: list[Row]) -> Cells:
+    sizes = [key for key in _SIZES if any(is_number(row.get(key)) for row in rows)]
+    accuracies = [key for key in _ACCURACIES if any(is_number(row.get(key)) for row in rows)]
+    labels = any(isinstance(row.get("labels"), list) for row in rows)
+    headings = ["client", *(key.replace("_", " ") for key in sizes)]
+    headings += ["nodes by class"] * labels
+    for key in accuracies:
+        headings += [key.replace("_", " ").replace("val ", "validation "), ""]
+    cells: list[list[Content]] = []
+    for row in rows:
+        cell: list[Content] = [str(row["name"]), *(text(row.get(key)) for key in sizes)]
+        if labels:
+            cell.append(_labels(row.get("labels")))
+        for key in accuracies:
+            cell += _accuracy(row.get(key))
+        cells.append(cell)
+    return Cells(headings, cells, frozenset(range(1, len(sizes) + 1)))
+
+
+def _accuracy(value: Any) -> list[Content]:
+    return [percent(value), bar_cell(value)] if is_number(value) else [NOTHING, ""]
+
+
+def _labels(counts: Any) -> Content:
+    """A column for each class, as high as its number of nodes."""
+    numbers = [value for value in counts if is_number(value)] if isinstance(counts, list) else []
+    if not numbers or not max(numbers):
+        return NOTHING
+    step = max(3.0, min(9.0, 140 / len(numbers)))
+    columns = [
+        element(
+            "rect",
+            x=round(at * step, 1),
+            y=round(24 - 22 * value / max(numbers), 1),
+            width=round(step - 1, 1),
+            height=round(22 * value / max(numbers), 1),
+            class_="bar s0",
+        )
+        for at, value in enumerate(numbers)
+    ]
+    spoken = ", ".join(f"class {at}: {plain(value)}" for at, value in enumerate(numbers))
+    width = round(len(numbers) * step)
+    return element(
+        "svg",
+        element("title", spoken),
+        columns,
+        viewbox=f"0 0 {width} 25",
+        width=width,
+        height=25,
+        role="img",
+        aria_label=spoken,
+    )
+
+
+def _over_episodes(ends: Mapping[Any, Row], key: str, name: str) -> Series:
+    return Series.of(name, [(number, row.get(key)) for number, row in ends.items()])
+
+
+def _is_policies(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(isinstance(numbers, list) and numbers for numbers in value.values())
+    )
