@@ -20,6 +20,7 @@ ALLOWED: dict[str, set[str]] = {
     "methods": {"graphs", "federation", "nn", "secure", "search"},
     "runs": {"graphs", "federation", "nn", "methods"},
     "report": {"runs", "nn"},
+    "compare": {"report", "reproduce", "runs", "methods", "graphs", "config"},
     "reproduce": {"runs", "methods", "config", "api"},
     "sites": {"graphs", "federation", "methods", "secure", "runs", "config", "execution"},
 }
@@ -30,7 +31,7 @@ ONLY_IN = {
     "tensorboard": {"runs/tensorboard.py"},
     "msgpack": {"federation/payload.py"},
     "matplotlib": {"reproduce/plot.py"},
-    "typer": {"cli.py", "cli_site.py"},
+    "typer": {"cli.py", "cli_pages.py", "cli_site.py"},
     "tenseal": {"secure/ckks.py"},
     "optuna": {"search/bayes.py", "search/study_file.py"},
     "sqlalchemy": {"search/study_file.py"},

@@ -2,6 +2,7 @@
 
 import html
 from html.parser import HTMLParser
+from pathlib import Path
 
 _VOID = {"meta", "br", "hr", "link", "img"}
 _REFERRING = {"src", "href", "action", "data", "poster", "srcset", "xlink:href"}
@@ -48,13 +49,17 @@ class Page(HTMLParser):
         return " ".join(self.words)
 
 
-def check_page(text: str) -> Page:
-    """The page, if it stands alone: nothing is loaded, nothing runs, every id is there once."""
+def check_page(text: str, near: Path | None = None) -> Page:
+    """The page, if it stands alone: nothing is loaded, nothing runs, every id is there once.
+
+    Links lead into the page itself, or to files that lie in the folder ``near``.
+    """
     page = Page(text)
     assert len(set(page.ids)) == len(page.ids), "an id is there twice"
     for reference in page.references:
         inside = reference.startswith("#") and reference[1:] in page.ids
-        assert inside or reference.startswith("data:"), f"reference to {reference}"
+        beside = near is not None and (near / reference).is_file()
+        assert inside or beside or reference.startswith("data:"), f"reference to {reference}"
     assert not {"img", "link", "iframe", "object", "embed"} & set(page.tags)
     assert "url(" not in text
     assert "@import" not in text

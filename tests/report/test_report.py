@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
 from checker import Page, check_page
+from test_resume import LEARNT, SMALL
 
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
@@ -17,16 +19,6 @@ from autofgl.methods.catalog import METHODS
 from autofgl.report.privacy import WHO_LEARNS_WHAT
 from autofgl.report.record import RunRecord
 from autofgl.report.report import render, write_report
-
-#: Settings that make every method quick.
-TINY: dict[str, dict[str, Any]] = {
-    "fl-agcns": {"generations": 3, "population": 4, "layers": 2, "weight_steps": 1, "warmup": 0,
-                 "trials": 2, "trial_rounds": 2, "finalists": 1},
-    "fl-random": {"candidates": 2, "candidate_rounds": 2, "finalists": 1},
-    "fl-rl": {"candidates": 2, "candidate_rounds": 2, "finalists": 1},
-    "fl-darts": {"generations": 2, "layers": 2},
-    "fedgraph": {"sampler": "ddpg", "episodes": 2, "episode_rounds": 2, "profile_rounds": 2},
-}  # fmt: skip
 
 
 def write_run(folder: Path, history: list[dict[str, Any]] | str = "", **result: Any) -> Path:
@@ -49,8 +41,8 @@ def page_of(folder: Path) -> Page:
 def test_every_method_has_a_report(
     method: str, small_clients: list[ClientGraph], out: Path
 ) -> None:
-    settings = {"rounds": 3, **TINY.get(method, {})}
-    result = autofgl.run(method, small_clients, out=out, **settings)
+    own = {**LEARNT, "episode_rounds": 2} if method == "fedgraph" else SMALL.get(method, {})
+    result = autofgl.run(method, small_clients, out=out, **{"rounds": 3, **own})
     text = (out / "report.html").read_text()
     page = check_page(text)
     assert f"{100 * result.test_accuracy:.1f}".removesuffix(".0") in page.text

@@ -70,6 +70,11 @@ class Series:
         """All points, in their order."""
         return [point for segment in self.segments for point in segment]
 
+    def positive(self) -> Series:
+        """The same without the points that have no logarithm."""
+        kept = [[point for point in segment if point.x > 0] for segment in self.segments]
+        return Series(self.name, [segment for segment in kept if segment], self.joined)
+
     def thinned(self) -> Series:
         """The same with at most about :data:`MOST_POINTS` points; ends of segments stay."""
         step = -(-len(self.points) // MOST_POINTS)
@@ -100,6 +105,7 @@ class Chart:
         marks: Places on the x axis with a name.
         note: A sentence below it.
         whole_x: Whether the x axis counts something.
+        log_x: Whether equal distances on the x axis are equal factors; points at 0 are left out.
     """
 
     title: str
@@ -111,11 +117,13 @@ class Chart:
     marks: Sequence[Mark] = field(default_factory=tuple)
     note: str = ""
     whole_x: bool = True
+    log_x: bool = False
 
     @cached_property
     def shown(self) -> list[Series]:
-        """The series that have a point."""
-        return [series.thinned() for series in self.series if series.points]
+        """The series that have a point on the axes."""
+        series = [one.positive() for one in self.series] if self.log_x else self.series
+        return [one.thinned() for one in series if one.points]
 
 
 class Bar(NamedTuple):

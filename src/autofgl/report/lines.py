@@ -4,12 +4,13 @@ Drawn for a width of 400: on a phone its letters keep their size, and two stand 
 desk. Lines differ by colour, dashes and markers; colours are those of the page.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autofgl.report.chart import Chart, Mark, Point, Series
 from autofgl.report.markup import Safe, element, join
-from autofgl.report.numbers import ticks
+from autofgl.report.numbers import log_ticks, ticks
 
 WIDTH, HEIGHT = 400, 250
 _TOP, _RIGHT, _BOTTOM = 22, 12, 44
@@ -31,9 +32,13 @@ class Frame:
     xs: Sequence[float]
     ys: Sequence[float]
     left: float
+    log_x: bool = False
 
     def x(self, value: float) -> float:
         """Place of a value on the x axis, which ends with the data."""
+        if self.log_x:
+            ends = (math.log(self.span[0]), math.log(self.span[1]))
+            return _place(math.log(value), ends, self.left, WIDTH - _RIGHT)
         return _place(value, self.span, self.left, WIDTH - _RIGHT)
 
     def y(self, value: float) -> float:
@@ -114,11 +119,15 @@ def _frame(chart: Chart, shown: Sequence[Series]) -> Frame:
     ys = [y for point in points for y in (point.y, point.low, point.high) if y is not None]
     ys += chart.y_range
     y_ticks = ticks(min(ys), max(ys), most=6)
+    widest = max(len(chart.y_format(tick)) for tick in y_ticks)
+    left = 10 + widest * _LETTER
+    if chart.log_x:
+        span = (min(xs) * 0.9, max(xs) * 1.1)
+        return Frame(span, log_ticks(*span), y_ticks, left, log_x=True)
     x_ticks = ticks(min(xs), max(xs), most=7, whole=chart.whole_x)
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
     inside = [tick for tick in x_ticks if span[0] <= tick <= span[1]]
-    widest = max(len(chart.y_format(tick)) for tick in y_ticks)
-    return Frame(span, inside or x_ticks[:1], y_ticks, left=10 + widest * _LETTER)
+    return Frame(span, inside or x_ticks[:1], y_ticks, left)
 
 
 def _grid(chart: Chart, frame: Frame) -> Safe:
@@ -168,6 +177,8 @@ def _marks(marks: Sequence[Mark], frame: Frame) -> list[Safe]:
 
 
 def _band(series: Series, frame: Frame, style: int) -> Safe:
+    if not series.joined:
+        return Safe("")
     return join([_band_of(segment, frame, style) for segment in series.segments])
 
 
@@ -195,9 +206,19 @@ def _line(series: Series, frame: Frame, style: int) -> Safe:
                     stroke_dasharray=DASHES[style],
                 )
             )
+    if not series.joined:
+        parts += [_whisker(point, frame, style) for point in series.points]
     for point in _marked(series):
         parts.append(marker(frame.x(point.x), frame.y(point.y), style))
     return element("g", parts)
+
+
+def _whisker(point: Point, frame: Frame, style: int) -> Safe:
+    """From the lower to the upper end of a single point's band."""
+    if point.low is None or point.high is None:
+        return Safe("")
+    x, low, high = map(_number, (frame.x(point.x), frame.y(point.low), frame.y(point.high)))
+    return element("line", x1=x, y1=low, x2=x, y2=high, class_=f"line s{style}")
 
 
 def _marked(series: Series) -> list[Point]:

@@ -100,6 +100,17 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
     return [round(index * step, digits) for index in range(first, last + 1)]
 
 
+def log_ticks(low: float, high: float, most: int = 7) -> list[float]:
+    """Powers of ten between two positive numbers; where they are few, also their 2 and 5 fold."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for folds in ((1, 2, 5), (1,)):
+        found = [fold * 10.0**power for power in range(first, last + 1) for fold in folds]
+        inside = [tick for tick in found if low * 0.999 <= tick <= high * 1.001]
+        if len(inside) <= most:
+            break
+    return inside[:: -(-len(inside) // most)] if inside else [low]
+
+
 def _scaled(value: float, units: tuple[tuple[float, str], ...], smallest: str) -> str:
     for size, unit in units:
         if abs(value) >= size:

@@ -33,7 +33,7 @@ _MAIN: tuple[tuple[str, str, Format], ...] = (
     ("bytes_down", "to the clients", bytes_),
     ("bytes_peer", "between clients", bytes_),
     ("parameters", "parameters", count),
-    ("inference_s", "a prediction of one client", seconds),
+    ("inference_s", "inference time", seconds),
 )
 #: Keys of the result that other sections tell, or that the configuration has.
 _ELSEWHERE = frozenset(
