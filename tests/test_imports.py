@@ -21,7 +21,7 @@ ALLOWED: dict[str, set[str]] = {
     "runs": {"graphs", "federation", "nn", "methods"},
     "report": {"runs", "nn"},
     "compare": {"report", "reproduce", "runs", "methods", "graphs", "config"},
-    "reproduce": {"runs", "methods", "config", "api"},
+    "reproduce": {"report", "runs", "methods", "nn", "config", "api"},
     "sites": {"graphs", "federation", "methods", "secure", "runs", "config", "execution"},
 }
 

@@ -150,6 +150,7 @@ def diagnose(
 
 
 app.command(epilog="Example: autofgl report runs/demo")(cli_pages.report)
+app.command(epilog="Example: autofgl watch runs/demo")(cli_pages.watch)
 app.command(epilog=cli_pages.COMPARE_EXAMPLE)(cli_pages.compare)
 app.command(epilog=cli_pages.REPRODUCE_EXAMPLE)(cli_pages.reproduce)
 

@@ -11,6 +11,7 @@ from autofgl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
     from autofgl.reproduce.figure import Line
+    from autofgl.reproduce.options import Options
     from autofgl.reproduce.table import Column, Row
 
 COMPARE_EXAMPLE = "Example: autofgl compare fedavg fl-agcns fedavg:model=gat --seeds 3 --budget 3m"
@@ -32,6 +33,22 @@ def report(
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}") from error
     _console.print(f"report: {written}", highlight=False, soft_wrap=True)
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, going on or finished.")],
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 for any free one.")] = 8765,
+) -> None:
+    """Serve a run's report, which renews itself while the run goes on; Ctrl-C ends it."""
+    from autofgl.report.live import LiveServer
+
+    with LiveServer(folder, host, port) as server:
+        _console.print(f"watch {folder} at {server.address}", highlight=False, soft_wrap=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            _console.print("no longer watched; the run goes on", highlight=False)
 
 
 def compare(
@@ -87,12 +104,9 @@ def compare(
 
 def reproduce(
     name: Annotated[
-        str | None,
-        typer.Argument(
-            help="Table or figure, e.g. fl-agcns-table3 or fedgraph-fig7; without one, all are "
-            "listed with their rows."
-        ),
-    ] = None,
+        str,
+        typer.Argument(help="Table or figure, e.g. fl-agcns-table3 or fedgraph-fig7; list: all."),
+    ] = "list",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the table or figure. [default: runs/NAME]")
     ] = None,
@@ -113,46 +127,65 @@ def reproduce(
     rounds: Annotated[
         int | None, typer.Option(help="Figures: rounds of each training. [default: 100]")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One dataset, one seed, little time for each run.")
+    ] = False,
     secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
     data_root: Annotated[
         str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
     ] = None,
 ) -> None:
     """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
+    from autofgl.reproduce.contents import VIEWS
     from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.options import Options
+    from autofgl.reproduce.quick import BUDGET
     from autofgl.reproduce.tables import TABLES
 
-    if name is None:
+    if name == "list":
         _list_reproducible()
         return
-    if name not in TABLES and name not in FIGURES:
-        raise unknown_name("table or figure", name, [*TABLES, *FIGURES])
-    if name in FIGURES and budget is not None:
+    view = VIEWS.get(name)
+    source = view.table if view else name
+    if source not in TABLES and source not in FIGURES:
+        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
+    if source in FIGURES and budget is not None:
         raise UserError("--budget is for tables: the runs of a figure end after --rounds")
-    if name in TABLES and rounds is not None:
+    if source in TABLES and rounds is not None:
         raise UserError("--rounds is for figures: the searches of a table end after --budget")
-
-    from autofgl.reproduce.figure_runner import reproduce as run_figure
-    from autofgl.reproduce.options import Options
-    from autofgl.reproduce.runner import reproduce as run_table
-
     options = Options(
-        out=out or Path("runs") / name,
+        out=out or Path("runs") / (f"{source}-quick" if quick else source),
         columns=tuple(datasets or ()),
-        rows=tuple(rows or ()),
+        rows=tuple(rows or (view.rows if view else ())),
         seeds=seeds,
-        budget=budget or "10m",
+        budget=budget or (BUDGET if quick else "10m"),
         secure=secure,
         data_root=data_root,
         rounds=rounds,
     )
+    _run_reproduction(source, options, quick)
+    if view:
+        page = f"{options.out / 'table.html'}#{view.part}"
+        _console.print(f"{view.title}: {page}", highlight=False, soft_wrap=True)
+
+
+def _run_reproduction(name: str, options: "Options", quick: bool) -> None:
+    """Run a table or a figure, the whole or its quick version."""
+    from autofgl.reproduce.figure_runner import reproduce as run_figure
+    from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.quick import quick_figure, quick_table
+    from autofgl.reproduce.runner import reproduce as run_table
+    from autofgl.reproduce.tables import TABLES
+
     if name in FIGURES:
-        run_figure(FIGURES[name], options, _console)
+        figure = quick_figure(FIGURES[name]) if quick else FIGURES[name]
+        run_figure(figure, options, _console)
     else:
-        run_table(TABLES[name], options, _console)
+        run_table(quick_table(TABLES[name]) if quick else TABLES[name], options, _console)
 
 
 def _list_reproducible() -> None:
+    from autofgl.reproduce.contents import STATIC, VIEWS
     from autofgl.reproduce.figures import FIGURES
     from autofgl.reproduce.tables import TABLES
     from autofgl.terminal import show_table
@@ -165,6 +198,11 @@ def _list_reproducible() -> None:
         groups = dict.fromkeys(panel.group for panel in figure.panels)
         listed.append((figure.name, " ".join(groups), _names(figure.lines), figure.source))
     show_table(_console, ("name", "datasets", "rows", "source"), listed)
+    views = [(view.name, view.title, view.table, view.source) for view in VIEWS.values()]
+    _console.print()
+    show_table(_console, ("name", "shows", "runs of", "source"), views)
+    _console.print()
+    show_table(_console, ("nothing to run", "see"), STATIC)
 
 
 def _names(entries: "Sequence[Row] | Sequence[Column] | Sequence[Line]") -> str:

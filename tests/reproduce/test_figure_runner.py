@@ -18,6 +18,9 @@ import pytest
 import yaml
 from rich.console import Console
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from checker import check_page
+
 from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.reproduce.curves import common_target, reached, training_curve
@@ -263,7 +266,7 @@ def test_without_matplotlib_only_the_drawings_are_missing(
     said = run(copy)
     assert said.splitlines()[-1].endswith("pip install 'autofgl[plots]'")
     found = {path.name for path in copy.iterdir()}
-    assert found == {"toy-cut", "figure.json", "figure.csv", "summary.md"}
+    assert found == {"toy-cut", "figure.json", "figure.csv", "figure.html", "summary.md"}
 
 
 @pytest.mark.parametrize(
@@ -285,6 +288,8 @@ def test_bars_have_one_point_for_each_run(copy: Path, chart: Chart, y: str, word
     words = " ".join(ElementTree.parse(copy / "figure.svg").getroot().itertext())
     assert word in words
     assert "cut" in words
+    page = check_page((copy / "figure.html").read_text())
+    assert "Sampled, cut" in page.text
 
 
 def test_a_target_of_bars_is_common_to_the_dataset(copy: Path, undrawn: None) -> None:
@@ -323,3 +328,5 @@ def test_returns_of_a_learning(copy: Path) -> None:
     assert f"| Learning | 1 | 2 | {mean:.2f} | {mean:.2f} |" in text
     words = " ".join(ElementTree.parse(copy / "figure.svg").getroot().itertext())
     assert "discounted return" in words
+    page = check_page((copy / "figure.html").read_text())
+    assert any("discounted return over episode" in label for label in page.labels)

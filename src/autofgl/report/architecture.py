@@ -25,9 +25,14 @@ class _Box:
     reads: list[int] = field(default_factory=list)
 
 
-def draw_network(spec: NetworkSpec) -> Safe:
-    """The drawing of a network, found or fixed; its data flow from top to bottom."""
-    boxes = _found(spec) if isinstance(spec, FoundSpec) else _fixed(spec)
+def draw_network(spec: NetworkSpec, sizes: bool = True) -> Safe:
+    """The drawing of a network, found or fixed; its data flow from top to bottom.
+
+    Args:
+        spec: The network.
+        sizes: Whether to tell how wide features and outputs are.
+    """
+    boxes = _found(spec, sizes) if isinstance(spec, FoundSpec) else _fixed(spec)
     width = (max(box.column for box in boxes) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
     height = (max(box.row for box in boxes) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
     edges = [_edge(boxes[source], box) for box in boxes for source in box.reads]
@@ -51,16 +56,17 @@ def standalone(drawing: Safe, style: Safe) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><style>{style}</style>{rest}\n'
 
 
-def _found(spec: FoundSpec) -> list[_Box]:
+def _found(spec: FoundSpec, sizes: bool) -> list[_Box]:
     """Stage 1, the tree of convolutions, the mean over outputs, stage 3 (FL-AGCNS, section 3.1)."""
     genotype = spec.parsed()
     averaged = fused_layers(genotype, spec.fusion)
     depths = _depths(genotype)
     columns = _columns(genotype)
     middle = (max(columns.values(), default=0.0)) / 2
+    hidden, out = (f"{count} wide, " * sizes for count in (spec.hidden, spec.classes))
     boxes = [
-        _Box("features", f"{spec.in_features} wide", 0, middle, "data"),
-        _Box("linear", f"{spec.hidden} wide, {genotype.input}", 1, middle, "stage", [0]),
+        _Box("features", f"{spec.in_features} wide" if sizes else "", 0, middle, "data"),
+        _Box("linear", f"{hidden}{genotype.input}", 1, middle, "stage", [0]),
     ]
     for index, layer in enumerate(genotype.existing, 1):
         reads = [(layer.previous or 0) + 1]
@@ -72,10 +78,17 @@ def _found(spec: FoundSpec) -> list[_Box]:
     if len(averaged) > 1:
         boxes.append(_Box("mean", f"of {len(averaged)} outputs", last, middle, "stage", sources))
         sources, last = [len(boxes) - 1], last + 1
+    boxes.append(_Box("linear", f"{out}{genotype.output}", last, middle, "stage", sources))
     boxes.append(
-        _Box("linear", f"{spec.classes} wide, {genotype.output}", last, middle, "stage", sources)
+        _Box(
+            "classes",
+            str(spec.classes) if sizes else "",
+            last + 1,
+            middle,
+            "data",
+            [len(boxes) - 1],
+        )
     )
-    boxes.append(_Box("classes", str(spec.classes), last + 1, middle, "data", [len(boxes) - 1]))
     return boxes
 
 

@@ -87,7 +87,7 @@ def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[f
     if high <= low:
         room = abs(low) * 0.1 or 1.0
         low, high = (low, low + 1) if whole else (low - room, high + room)
-    rough = (high - low) / (most - 1)
+    rough = max((high - low) / (most - 1), 1.0 if whole else 0.0)
     power = 10.0 ** math.floor(math.log10(rough))
     for factor in (1, 2, 2.5, 5, 10, 20, 25, 50):
         step = factor * power

@@ -9,7 +9,13 @@ from autofgl.report.section import Section
 from autofgl.report.style import NETWORK_STYLE, STYLE
 
 
-def page(title: str, header: Safe, sections: Sequence[Section], script: Safe | None = None) -> str:
+def page(
+    title: str,
+    header: Safe,
+    sections: Sequence[Section],
+    script: Safe | None = None,
+    before: Safe | None = None,
+) -> str:
     """A whole HTML file.
 
     Args:
@@ -17,6 +23,7 @@ def page(title: str, header: Safe, sections: Sequence[Section], script: Safe | N
         header: What stands on top.
         sections: The parts, with headings and a link to each.
         script: A script that may run, and may then talk to where the page came from.
+        before: What stands above everything and is never renewed.
     """
     style = Safe(STYLE + NETWORK_STYLE)
     head = element(
@@ -31,8 +38,9 @@ def page(title: str, header: Safe, sections: Sequence[Section], script: Safe | N
     body = element(
         "body",
         element("a", "Skip to the content", href="#content", class_="skip"),
+        before,
         element("div", content(header, sections), id="content", tabindex=-1),
-        element("footer", "Made by AutoFGL. This file needs no network."),
+        element("footer", "Made by AutoFGL. Nothing on this page comes from the network."),
         element("script", script) if script else None,
     )
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"

@@ -1,8 +1,8 @@
 """Runs what a figure is missing.
 
 Every seed of a line is an ordinary run folder, ``OUT/<panel>/<line>/seed-<n>``; a policy that lines
-use is learnt in ``OUT/<panel>/policy/seed-0``. ``figure.csv``, ``summary.md`` and ``figure.json``
-are made anew from the folders after every run, the drawings in the end.
+use is learnt in ``OUT/<panel>/policy/seed-0``. ``figure.csv``, ``figure.html``, ``summary.md``
+and ``figure.json`` are made anew from the folders after every run, the drawings in the end.
 """
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from autofgl.atomic import write_text
 from autofgl.reproduce import plot
 from autofgl.reproduce.batch import check_folder, make_all
 from autofgl.reproduce.figure import Figure
+from autofgl.reproduce.figure_html import as_html
 from autofgl.reproduce.figure_pages import Lines, as_csv, as_json, markdown
 from autofgl.reproduce.figure_runs import FigureRun, check_present, plan
 from autofgl.reproduce.measures import summarise, summarise_learning
@@ -33,7 +34,7 @@ def reproduce(figure: Figure, options: Options, console: Console) -> None:
 
 
 class _FigurePages:
-    """``figure.csv``, ``summary.md``, ``figure.json`` and the drawings."""
+    """``figure.csv``, ``figure.html``, ``summary.md``, ``figure.json`` and the drawings."""
 
     def __init__(self, figure: Figure, options: Options) -> None:
         self._figure = figure
@@ -45,7 +46,9 @@ class _FigurePages:
         lines, learning = self._read()
         write_text(out / "figure.json", as_json(figure, options, lines, learning))
         write_text(out / "figure.csv", as_csv(figure, lines))
-        write_text(out / "summary.md", markdown(figure, options, lines, learning))
+        summary = markdown(figure, options, lines, learning)
+        write_text(out / "summary.md", summary)
+        write_text(out / "figure.html", as_html(figure, lines, summary))
 
     def told(self, run: FigureRun, result: Result) -> str:
         """Its accuracy and its time."""
@@ -57,9 +60,8 @@ class _FigurePages:
     def ending(self) -> str:
         """The summary, and where all files are."""
         out = self._options.out
-        return "\n".join(
-            (f"\n{(out / 'summary.md').read_text()}", f"written to {out}", self._draw())
-        )
+        written = f"written to {out / 'figure.html'}, figure.csv and summary.md beside it"
+        return "\n".join((f"\n{(out / 'summary.md').read_text()}", written, self._draw()))
 
     def _draw(self) -> str:
         lines, _ = self._read()
