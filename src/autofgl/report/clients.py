@@ -33,7 +33,7 @@ def clients(run: RunRecord) -> Section | None:
             )
         )
     elif run.finished and run.config.get("secure") not in (None, "none"):
-        body.append(element("p", "The sums were secure: nobody knows a single client's accuracy."))
+        body.append(element("p", "The sums were secure: only a client itself knows its accuracy."))
     whole = table(_cells(rows), "Clients")
     if len(rows) > _MANY:
         whole = element("details", element("summary", f"All {len(rows)} clients"), whole)

@@ -22,7 +22,7 @@ def effort(run: RunRecord) -> Section | None:
     traffic = Chart(
         "Bytes so far",
         "round",
-        [run.series(key, name) for key, name in _WAYS.items()],
+        [run.series(key, name, gaps=False) for key, name in _WAYS.items()],
         bytes_,
         count,
         [0],

@@ -139,7 +139,9 @@ def _grid(chart: Chart, frame: Frame) -> Safe:
         parts.append(_label(chart.y_format(tick), frame.left - 6, frame.y(tick) + 5, "end"))
     for tick in _fitting(chart, frame):
         x = frame.x(tick)
-        parts.append(_label(chart.x_format(tick), x, bottom + 18, _anchor(x, frame)))
+        words = chart.x_format(tick)
+        half = len(words) * _LETTER / 2
+        parts.append(_label(words, min(x, WIDTH - half), bottom + 18, "middle"))
     middle = (frame.left + right) / 2
     parts.append(_label(chart.x_label, middle, HEIGHT - 6, "middle", "axis"))
     base = element(
@@ -161,7 +163,7 @@ def _marks(marks: Sequence[Mark], frame: Frame) -> list[Safe]:
     free = frame.left - 4
     ends = [*(mark.x for mark in marks[1:]), frame.span[1]]
     for mark, end in zip(marks, ends, strict=False):
-        if mark.x > frame.span[1] or end < frame.span[0]:
+        if mark.x > frame.span[1] or end <= frame.span[0]:
             continue
         x = frame.x(max(mark.x, frame.span[0]))
         if mark.x > frame.span[0]:
@@ -234,12 +236,6 @@ def _marked(series: Series) -> list[Point]:
 
 def _label(text: str, x: float, y: float, anchor: str, kind: str = "tick") -> Safe:
     return element("text", text, x=_number(x), y=_number(y), text_anchor=anchor, class_=kind)
-
-
-def _anchor(x: float, frame: Frame) -> str:
-    if x > WIDTH - _RIGHT - 20:
-        return "end"
-    return "start" if x < frame.left + 4 and frame.left < 30 else "middle"
 
 
 def _place(value: float, ends: Sequence[float], start: float, end: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -46,6 +47,11 @@ class LiveServer(ThreadingHTTPServer):
             super().__init__((host, port), _Handler)
         except OSError as error:
             raise UserError(f"cannot listen at {host}:{port}: {error.strerror}") from error
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Pass over browsers that have gone; everything else is worth a traceback."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     @property
     def address(self) -> str:

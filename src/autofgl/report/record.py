@@ -98,9 +98,11 @@ class RunRecord:
         ]
         return found if 1 < len(found) <= _MOST_MARKS else []
 
-    def series(self, key: str, name: str, x: str = "round") -> Series:
-        """A figure of the history, with gaps where something else begins to be measured."""
+    def series(self, key: str, name: str, x: str = "round", gaps: bool = True) -> Series:
+        """A figure of the history; with gaps where something else begins to be measured."""
         points = [(row.get(x), row.get(key)) for row in self.history]
+        if not gaps:
+            return Series.of(name, points)
         parts = [tuple(str(row.get(part)) for part in _PARTS) for row in self.history]
         return Series.of(name, points, parts)
 
