@@ -16,6 +16,7 @@ from test_resume import LEARNT, SMALL
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import METHODS
+from autofgl.report.clients import rank_correlations
 from autofgl.report.privacy import WHO_LEARNS_WHAT
 from autofgl.report.record import RunRecord
 from autofgl.report.report import render, write_report
@@ -131,6 +132,21 @@ def test_one_odd_part_does_not_cost_the_others(tmp_path: Path) -> None:
     text = render(run)
     assert "This part could not be shown: ValueError" in text
     assert "Configuration" in text
+
+
+def test_what_a_hyper_parameter_has_to_do_with_the_score(tmp_path: Path) -> None:
+    # lr rises with the score throughout, layers fall but for one swap, hidden never varies
+    trials = [(0.01, 5, 0.2), (0.02, 3, 0.3), (0.03, 4, 0.4), (0.04, 2, 0.5), (0.05, 1, 0.6)]
+    rows = [
+        {"round": at, "trial": at, "score": score, "best_score": score,
+         "hyper": {"a": {"lr": lr, "layers": layers}, "hidden": 8}}
+        for at, (lr, layers, score) in enumerate(trials, 1)
+    ]  # fmt: skip
+    found = rank_correlations(rows)
+    assert found == pytest.approx({"a lr": 1.0, "a layers": -0.9})
+    page = page_of(write_run(tmp_path / "run", rows))
+    assert {"hyper-parameters", "search"} <= set(page.ids)
+    assert rank_correlations(rows[:4]) == {}
 
 
 def test_many_rounds_stay_small(tmp_path: Path) -> None:

@@ -1,20 +1,23 @@
 """What is known of each client, and what a learnt policy told it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from scipy import stats
 
 from autofgl.report.chart import Bar, Chart, Series
 from autofgl.report.curves import client_band
 from autofgl.report.figures import Cells, bar_cell, bar_table, chart_grid, table
 from autofgl.report.markup import Content, element
 from autofgl.report.numbers import NOTHING, count, is_number, percent, plain, text
-from autofgl.report.record import Row, RunRecord
+from autofgl.report.record import Row, RunRecord, pairs
 from autofgl.report.section import Section
 
 _SIZES = ("nodes", "edges", "cut_edges", "train", "val", "test")
 _ACCURACIES = ("val_accuracy", "test_accuracy", "unadapted_test_accuracy")
 #: More clients than these are folded away.
 _MANY = 12
+_FEWEST_TRIALS = 5
 
 
 def clients(run: RunRecord) -> Section | None:
@@ -97,12 +100,40 @@ def policies(run: RunRecord) -> Section | None:
 def importance(run: RunRecord) -> Section | None:
     """How much each hyper-parameter mattered, where the method tells it."""
     told = run.result.get("importance")
-    if not isinstance(told, dict):
-        return None
-    bars = [Bar(str(key), float(value)) for key, value in told.items() if is_number(value)]
-    ordered = sorted(bars, key=lambda bar: -bar.value)
-    body = bar_table("Importance of each hyper-parameter", ordered, percent)
+    if isinstance(told, dict):
+        bars = [Bar(str(key), float(value)) for key, value in told.items() if is_number(value)]
+        title, form = "Importance of each hyper-parameter", percent
+    else:
+        bars = [Bar(key, value) for key, value in rank_correlations(run.history).items()]
+        title, form = (
+            "Rank correlation of each hyper-parameter with the score (Spearman's ρ)",
+            plain,
+        )
+    ordered = sorted(bars, key=lambda bar: -abs(bar.value))
+    body = bar_table(title, ordered, form)
     return Section("Hyper-parameters", body) if body else None
+
+
+def rank_correlations(history: Sequence[Row]) -> dict[str, float]:
+    """Spearman's ρ between each numeric hyper-parameter and the score, over the trials.
+
+    A rough measure: it sees what rises or falls throughout, and no interplay. Nothing for fewer
+    than five trials, nor for what did not vary.
+    """
+    tried = [
+        (dict(pairs(row["hyper"])), row["score"])
+        for row in history
+        if isinstance(row.get("hyper"), dict) and is_number(row.get("score"))
+    ]
+    found = {}
+    for key in dict.fromkeys(key for hyper, _ in tried for key in hyper):
+        known = [(hyper[key], score) for hyper, score in tried if is_number(hyper.get(key))]
+        if len(known) >= _FEWEST_TRIALS and all(
+            len(set(side)) > 1 for side in zip(*known, strict=True)
+        ):
+            values, scores = zip(*known, strict=True)
+            found[key] = float(stats.spearmanr(values, scores).statistic)
+    return found
 
 
 def _merged(run: RunRecord) -> list[Row]:
@@ -124,6 +155,9 @@ def _cells(rows: list[Row]) -> Cells:
     headings += ["nodes by class"] * labels
     for key in accuracies:
         headings += [key.replace("_", " ").replace("val ", "validation "), ""]
+    shown = {"name", "labels", "unlabelled", *_SIZES, *_ACCURACIES}
+    others = list(dict.fromkeys(key for row in rows for key in row if key not in shown))
+    headings += [key.replace("_", " ") for key in others]
     cells: list[list[Content]] = []
     for row in rows:
         cell: list[Content] = [str(row["name"]), *(text(row.get(key)) for key in sizes)]
@@ -131,6 +165,7 @@ def _cells(rows: list[Row]) -> Cells:
             cell.append(_labels(row.get("labels")))
         for key in accuracies:
             cell += _accuracy(row.get(key))
+        cell += [text(row.get(key)) for key in others]
         cells.append(cell)
     return Cells(headings, cells, frozenset(range(1, len(sizes) + 1)))
 

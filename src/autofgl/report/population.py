@@ -59,6 +59,7 @@ def _charts(run: RunRecord) -> list[Chart]:
             y_range=[0, 1],
         ),
         _candidates(run),
+        _trials(run),
     ]
 
 
@@ -98,6 +99,19 @@ def _candidates(run: RunRecord) -> Chart:
         [Series.of("candidate", best.items(), joined=False), Series.of("best so far", so_far)],
         percent,
         count,
+    )
+
+
+def _trials(run: RunRecord) -> Chart:
+    """Score of each trial of a search for hyper-parameters, and the best so far."""
+    rows = [row for row in run.history if is_number(row.get("trial"))]
+    scores = [(row["trial"], row.get("score")) for row in rows if "candidate" not in row]
+    best = [(row["trial"], row.get("best_score")) for row in rows if "candidate" not in row]
+    return Chart(
+        "Score of each trial",
+        "trial",
+        [Series.of("trial", scores, joined=False), Series.of("best so far", dict(best).items())],
+        x_format=count,
     )
 
 

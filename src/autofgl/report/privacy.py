@@ -1,6 +1,5 @@
 """Who learns what in each method, as data. The words are those of ``docs/methods.md``."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from autofgl.report.figures import Cells, table
@@ -31,7 +30,7 @@ _SEARCHED = (
     Learns("nobody", _NOT_SHOWN),
 )
 
-WHO_LEARNS_WHAT: Mapping[str, tuple[Learns, ...]] = {
+WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
     "centralized": (Learns("server", "everything: the graphs are pooled, nothing is private"),),
     "separate": (
         Learns("server", "node counts, losses, accuracies and in the end each client's model"),
@@ -108,6 +107,40 @@ WHO_LEARNS_WHAT: Mapping[str, tuple[Learns, ...]] = {
         ),
         Learns("nobody", "features, labels, edges, tasks or adapted weights of another client"),
     ),
+}
+
+_SFGNN = (
+    Learns(
+        "server",
+        "averages over the clients in each round: discriminator, label distribution, accuracy; "
+        "sums of losses, right predictions and node counts; every client's hyper-parameters",
+        "each client's discriminator, label counts and accuracies",
+    ),
+    Learns(
+        "clients",
+        "the averaged discriminator and label distribution, the federation's node counts. With two "
+        "clients this is the other one's discriminator and label counts",
+    ),
+    Learns("nobody", "features, edges, labels of single nodes, message passing of another client"),
+)
+
+WHO_LEARNS_WHAT |= {
+    "graphfl-ga": (
+        *WHO_LEARNS_WHAT["graphfl"][:2],
+        Learns(
+            "server, besides",
+            "training nodes of those who hold each shape of network, the mean inner rate; how many "
+            "chromosomes each client tried, and its time; with mode=threshold, who is below it",
+            "each client's configuration",
+        ),
+        Learns(
+            "clients, besides",
+            "the weights of all shapes, which shape the most hold, the mean inner rate",
+        ),
+        Learns("nobody", "populations, fitness, another client's configuration"),
+    ),
+    "sfgnn": _SFGNN,
+    "asfgnn": (*_SFGNN, Learns("server, besides", "the score of every trial; it proposes them")),
 }
 
 _MODES = {
