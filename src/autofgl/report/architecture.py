@@ -115,6 +115,10 @@ def _stages(spec: ModelSpec) -> list[tuple[str, str, str]]:
             return [*linear, ("appnp", f"{spec.steps} hops", "layer")]
         case "agnn":
             return [into, *[("agnn", f"layer {at + 1}", "layer") for at in range(spec.layers)], out]
+        case "sfgnn":
+            passes = [("sage", f"layer {at + 1}", "layer") for at in range(spec.layers)]
+            first = ("linear", f"{spec.hidden} wide", "stage")
+            return [into, *passes, ("length 1", "embedding", "stage"), first, out]
         case "gatedgraph":
             return [into, ("gatedgraph", f"{spec.layers} steps", "layer"), out]
     return [(spec.family, f"{width} wide", "layer") for width in widths]

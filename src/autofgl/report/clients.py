@@ -8,7 +8,7 @@ from scipy import stats
 from autofgl.report.chart import Bar, Chart, Series
 from autofgl.report.curves import client_band
 from autofgl.report.figures import Cells, bar_cell, bar_table, chart_grid, table
-from autofgl.report.markup import Content, element
+from autofgl.report.markup import Content, Safe, element
 from autofgl.report.numbers import NOTHING, count, is_number, percent, plain, text
 from autofgl.report.record import Row, RunRecord, pairs
 from autofgl.report.section import Section
@@ -37,10 +37,10 @@ def clients(run: RunRecord) -> Section | None:
         )
     elif run.finished and run.config.get("secure") not in (None, "none"):
         body.append(element("p", "The sums were secure: only a client itself knows its accuracy."))
-    whole = table(_cells(rows), "Clients")
+    whole = [table(_cells(rows), "Clients"), _configurations(rows)]
     if len(rows) > _MANY:
-        whole = element("details", element("summary", f"All {len(rows)} clients"), whole)
-    return Section("Clients", [*body, whole])
+        whole = [element("details", element("summary", f"All {len(rows)} clients"), whole)]
+    return Section("Clients", [*body, *whole])
 
 
 def policies(run: RunRecord) -> Section | None:
@@ -156,7 +156,14 @@ def _cells(rows: list[Row]) -> Cells:
     for key in accuracies:
         headings += [key.replace("_", " ").replace("val ", "validation "), ""]
     shown = {"name", "labels", "unlabelled", *_SIZES, *_ACCURACIES}
-    others = list(dict.fromkeys(key for row in rows for key in row if key not in shown))
+    others = list(
+        dict.fromkeys(
+            key
+            for row in rows
+            for key in row
+            if key not in shown and not isinstance(row[key], dict)
+        )
+    )
     headings += [key.replace("_", " ") for key in others]
     cells: list[list[Content]] = []
     for row in rows:
@@ -168,6 +175,28 @@ def _cells(rows: list[Row]) -> Cells:
         cell += [text(row.get(key)) for key in others]
         cells.append(cell)
     return Cells(headings, cells, frozenset(range(1, len(sizes) + 1)))
+
+
+def _configurations(rows: Sequence[Row]) -> Safe | None:
+    """What each client has chosen for itself: mappings of its row, a column for each key."""
+    told = {
+        str(row["name"]): {
+            key: value
+            for chosen in row.values()
+            if isinstance(chosen, dict)
+            for key, value in pairs(chosen)
+        }
+        for row in rows
+    }
+    keys = list(dict.fromkeys(key for values in told.values() for key in values))
+    if not keys:
+        return None
+    cells: list[list[Content]] = [
+        [name, *(text(values.get(key)) for key in keys)] for name, values in told.items()
+    ]
+    title = "What each client has chosen"
+    whole = table(Cells(["client", *(key.replace("_", " ") for key in keys)], cells), title)
+    return element("figure", element("figcaption", title), whole)
 
 
 def _accuracy(value: Any) -> list[Content]:

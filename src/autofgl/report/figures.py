@@ -89,6 +89,7 @@ def bar_cell(share: float, style: int = 0) -> Safe:
         element("rect", x=0, y=2, width=_BAR_WIDTH, height=10, class_="track"),
         element("rect", x=0, y=2, width=round(length, 1), height=10, class_=f"bar s{style}"),
         viewbox=f"0 0 {_BAR_WIDTH} 14",
+        preserveaspectratio="none",
         class_="barcell",
         aria_hidden="true",
     )

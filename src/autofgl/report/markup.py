@@ -23,6 +23,10 @@ Attribute: TypeAlias = "str | float | bool | None"
 _VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
 
 
+#: Attributes of SVG with a capital.
+_CAPITALS = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
+
+
 def element(name: str, /, *content: Content, **attributes: Attribute) -> Safe:
     """An element.
 
@@ -58,8 +62,7 @@ def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
     name = key.rstrip("_").replace("_", "-")
-    if name == "viewbox":
-        name = "viewBox"  # the one attribute here with a capital
+    name = _CAPITALS.get(name, name)
     if value is True:
         return f" {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
