@@ -8,7 +8,7 @@ from autofgl.nn.networks import NetworkSpec, in_words
 from autofgl.nn.space import Genotype
 from autofgl.report.markup import Safe, element
 
-_BOX_WIDTH, _BOX_HEIGHT = 104, 44
+_BOX_WIDTH, _BOX_HEIGHT = 124, 44
 _GAP_X, _GAP_Y = 22, 34
 _MARGIN = 10
 

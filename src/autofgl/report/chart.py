@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -30,11 +30,13 @@ class Series:
         name: Its name in the legend.
         segments: Points that are joined; between segments the line has a gap.
         joined: Whether there is a line at all, rather than single marks.
+        style: Which dashes, marker and colour; a chart gives each its place among all its series.
     """
 
     name: str
     segments: Sequence[Sequence[Point]]
     joined: bool = True
+    style: int = 0
 
     @classmethod
     def of(
@@ -73,7 +75,7 @@ class Series:
     def positive(self) -> Series:
         """The same without the points that have no logarithm."""
         kept = [[point for point in segment if point.x > 0] for segment in self.segments]
-        return Series(self.name, [segment for segment in kept if segment], self.joined)
+        return replace(self, segments=[segment for segment in kept if segment])
 
     def thinned(self) -> Series:
         """The same with at most about :data:`MOST_POINTS` points; ends of segments stay."""
@@ -81,7 +83,7 @@ class Series:
         if step <= 1:
             return self
         kept = [[*segment[:-1:step], segment[-1]] for segment in self.segments if segment]
-        return Series(self.name, kept, self.joined)
+        return replace(self, segments=kept)
 
 
 class Mark(NamedTuple):
@@ -121,9 +123,10 @@ class Chart:
 
     @cached_property
     def shown(self) -> list[Series]:
-        """The series that have a point on the axes."""
-        series = [one.positive() for one in self.series] if self.log_x else self.series
-        return [one.thinned() for one in series if one.points]
+        """The series that have a point on the axes; a missing one does not change the others."""
+        styled = [replace(one, style=place) for place, one in enumerate(self.series)]
+        on_axes = [one.positive() for one in styled] if self.log_x else styled
+        return [one.thinned() for one in on_axes if one.points]
 
 
 class Bar(NamedTuple):

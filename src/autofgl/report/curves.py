@@ -7,7 +7,7 @@ from typing import Any
 from autofgl.report.chart import Chart, Series
 from autofgl.report.figures import chart_grid
 from autofgl.report.markup import element
-from autofgl.report.numbers import Format, bytes_, count, percent, plain, seconds
+from autofgl.report.numbers import Format, bytes_, count, is_number, percent, plain, seconds
 from autofgl.report.record import RunRecord
 from autofgl.report.section import Section
 
@@ -32,21 +32,49 @@ _ELSEWHERE = frozenset(
 
 
 def curves(run: RunRecord) -> Section | None:
-    """Accuracy and loss."""
+    """Accuracy and loss; of a run with phases those of the last one, and the whole folded away."""
+    last = run.last_phase
+    grid = chart_grid([*_main(last), *_by_client(run), _finalists(last), *_against_effort(last)])
+    if grid is None:
+        return None
+    if last is run:
+        return Section("Curves", grid)
+    phase = element("p", f"Of the last phase, “{run.history[-1].get('phase')}”.")
+    summary = element("summary", "The whole run, with all its phases")
+    return Section("Curves", [phase, grid, element("details", summary, chart_grid(_main(run)))])
+
+
+def _main(run: RunRecord) -> list[Chart]:
     accuracies = [key for key in _NAMES if key.endswith("accuracy")]
     losses = [key for key in _NAMES if key.endswith("loss")]
-    # Test figures over time and bytes where there are any, else validation.
-    judged = "test_accuracy" if run.series("test_accuracy", "").points else "val_accuracy"
-    by_time = run.series(judged, _NAMES[judged], "wall_s")
-    charts = [
+    return [
         _by_round(run, "Accuracy", accuracies, percent),
         _by_round(run, "Loss", losses, plain),
-        *_by_client(run),
+    ]
+
+
+def _against_effort(run: RunRecord) -> list[Chart]:
+    """Test figures over time and bytes where there are any, else validation."""
+    judged = "test_accuracy" if run.series("test_accuracy", "").points else "val_accuracy"
+    by_time = run.series(judged, _NAMES[judged], "wall_s")
+    return [
         Chart("Accuracy over time", "time", [by_time], percent, seconds, whole_x=False),
         _accuracy_over_bytes(run, judged),
     ]
-    grid = chart_grid(charts)
-    return Section("Curves", grid) if grid else None
+
+
+def _finalists(run: RunRecord) -> Chart:
+    """Validation accuracy of each finalist, over the rounds of its own training."""
+    series = []
+    numbers = dict.fromkeys(
+        row["finalist"] for row in run.history if is_number(row.get("finalist"))
+    )
+    for number in numbers:
+        rows = [row for row in run.history if row.get("finalist") == number]
+        points = [(at, row.get("val_accuracy")) for at, row in enumerate(rows, 1)]
+        series.append(Series.of(f"finalist {number + 1}", points))
+    shown = series if len(series) > 1 else []
+    return Chart("Validation accuracy of each finalist", "round", shown, percent, count)
 
 
 def more_figures(run: RunRecord) -> Section | None:

@@ -121,10 +121,7 @@ def _value(bar: Bar, form: Format) -> str:
 
 
 def _legend(shown: Sequence[Series]) -> Safe:
-    entries = [
-        element("li", swatch(style, series.joined), series.name)
-        for style, series in enumerate(shown)
-    ]
+    entries = [element("li", swatch(series.style, series.joined), series.name) for series in shown]
     return element("ul", entries, class_="legend")
 
 

@@ -20,6 +20,8 @@ _LETTER = 8.2
 #: Dashes of the series by their place; colours and these repeat after as many.
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2", "1 4", "14 3 4 3")
 STYLES = len(DASHES)
+#: Share of the x axis that is left free on both sides of single marks.
+_ROOM = 0.04
 #: About how many markers stand on a line.
 _MARKERS = 6
 
@@ -56,9 +58,9 @@ def line_chart(chart: Chart) -> Safe | None:
         "svg",
         _grid(chart, frame),
         _marks(chart.marks, frame),
-        [_band(series, frame, style) for style, series in enumerate(shown)],
-        [_line(series, frame, style) for style, series in enumerate(shown) if series.joined],
-        [_line(series, frame, style) for style, series in enumerate(shown) if not series.joined],
+        [_band(series, frame, series.style) for series in shown],
+        [_line(series, frame, series.style) for series in shown if series.joined],
+        [_line(series, frame, series.style) for series in shown if not series.joined],
         class_="chart",
         viewbox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
@@ -68,10 +70,8 @@ def line_chart(chart: Chart) -> Safe | None:
 
 def swatch(style: int, joined: bool = True) -> Safe:
     """A piece of a line with its marker, for a legend."""
-    style %= STYLES
-    line = element(
-        "line", x1=0, y1=7, x2=34, y2=7, class_=f"line s{style}", stroke_dasharray=DASHES[style]
-    )
+    kind, dashes = f"line s{style % STYLES}", DASHES[style % STYLES]
+    line = element("line", x1=0, y1=7, x2=34, y2=7, class_=kind, stroke_dasharray=dashes)
     return element(
         "svg",
         line if joined else None,
@@ -83,9 +83,9 @@ def swatch(style: int, joined: bool = True) -> Safe:
 
 
 def marker(x: float, y: float, style: int) -> Safe:
-    """A small shape around a place, another one for each style."""
+    """A small shape around a place, another one for each style; after as many, hollow ones."""
+    name = f"dot s{style % STYLES}{' hollow' if style // STYLES % 2 else ''}"
     style %= STYLES
-    name = f"dot s{style}"
     if style == 0:
         return element("circle", cx=_number(x), cy=_number(y), r=3.2, class_=name)
     shapes = (
@@ -127,6 +127,9 @@ def _frame(chart: Chart, shown: Sequence[Series]) -> Frame:
         return Frame(span, log_ticks(*span), y_ticks, left, log_x=True)
     x_ticks = ticks(min(xs), max(xs), most=7, whole=chart.whole_x)
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
+    if not all(series.joined for series in shown):
+        room = (span[1] - span[0]) * _ROOM
+        span = (span[0] - room, span[1] + room)
     inside = [tick for tick in x_ticks if span[0] <= tick <= span[1]]
     return Frame(span, inside or x_ticks[:1], y_ticks, left)
 
@@ -196,7 +199,6 @@ def _band_of(segment: Sequence[Point], frame: Frame, style: int) -> Safe:
 
 
 def _line(series: Series, frame: Frame, style: int) -> Safe:
-    style %= STYLES
     parts = []
     for segment in series.segments:
         if series.joined and len(segment) > 1:
@@ -205,8 +207,8 @@ def _line(series: Series, frame: Frame, style: int) -> Safe:
                 element(
                     "polyline",
                     points=" ".join(places),
-                    class_=f"line s{style}",
-                    stroke_dasharray=DASHES[style],
+                    class_=f"line s{style % STYLES}",
+                    stroke_dasharray=DASHES[style % STYLES],
                 )
             )
     if not series.joined:
@@ -221,7 +223,7 @@ def _whisker(point: Point, frame: Frame, style: int) -> Safe:
     if point.low is None or point.high is None:
         return Safe("")
     x, low, high = map(_number, (frame.x(point.x), frame.y(point.low), frame.y(point.high)))
-    return element("line", x1=x, y1=low, x2=x, y2=high, class_=f"line s{style}")
+    return element("line", x1=x, y1=low, x2=x, y2=high, class_=f"line s{style % STYLES}")
 
 
 def _marked(series: Series) -> list[Point]:

@@ -49,8 +49,10 @@ def seconds(value: float) -> str:
         return _scaled(value * 1e6, ((1e3, "ms"),), "µs")
     if abs(value) < 120:
         return f"{_short(value)} s"
+    if abs(value) < 7200:
+        return f"{_short(round(value / 60, 1))} min"
     minutes = round(value / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def count(value: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -105,6 +105,13 @@ class RunRecord:
             return Series.of(name, points)
         parts = [tuple(str(row.get(part)) for part in _PARTS) for row in self.history]
         return Series.of(name, points, parts)
+
+    @cached_property
+    def last_phase(self) -> RunRecord:
+        """The same run with the rows of its last phase only; itself if it has a single one."""
+        phase = self.history[-1].get("phase") if self.history else None
+        rows = [row for row in self.history if row.get("phase") == phase]
+        return self if len(rows) == len(self.history) else replace(self, history=rows)
 
     def dicts(self, key: str) -> list[Row]:
         """A list of the result whose entries are all mappings; empty if it is none."""

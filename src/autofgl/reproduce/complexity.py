@@ -10,7 +10,7 @@ from typing import NamedTuple
 from autofgl.report.chart import Chart, Series
 from autofgl.report.numbers import percent, plain
 from autofgl.reproduce.summary import Summary
-from autofgl.reproduce.table import Column, Table
+from autofgl.reproduce.table import Column, Published, Row, Table
 
 
 class Cost(NamedTuple):
@@ -33,62 +33,51 @@ def complexity(costs: Mapping[str, Cost]) -> dict[str, float]:
 
 def charts(table: Table, cells: Sequence[Summary]) -> list[Chart]:
     """Two for each dataset: the paper's, if it tells its times, and ours."""
-    found = []
+    drawn = []
     for column in table.columns:
-        own = [cell for cell in cells if cell.column == column]
-        found += [_paper(table, column), _ours(column, own)]
-    return [chart for chart in found if len(chart.series) > 1]
+        own = {cell.row.name: cell for cell in cells if cell.column == column}
+        paper = {row.name: _paper(table, row, column) for row in table.rows}
+        ours = {row.name: _ours(own.get(row.name)) for row in table.rows}
+        drawn.append(_scatter(f"{column.label}, the paper", table, paper))
+        drawn.append(_scatter(f"{column.label}, ours", table, ours))
+    return [chart for chart in drawn if len(chart.shown) > 1]
 
 
-def _paper(table: Table, column: Column) -> Chart:
-    known = {
-        row.name: (table.paper[row.name, column.name], table.times[row.name, column.name])
-        for row in table.rows
-        if (row.name, column.name) in table.paper and (row.name, column.name) in table.times
-    }
-    costs = {
-        name: Cost(paper.parameters, seconds)
-        for name, (paper, seconds) in known.items()
-        if paper.parameters
-    }
-    accuracies = {name: known[name][0].accuracy / 100 for name in costs}
-    return _chart(f"{column.label}, the paper", table, costs, accuracies)
+class _Point(NamedTuple):
+    cost: Cost
+    accuracy: float
 
 
-def _ours(column: Column, cells: Sequence[Summary]) -> Chart:
-    costs, accuracies, labels = {}, {}, {}
-    for cell in cells:
-        parameters, seconds = cell.mean("parameters"), cell.mean("inference_s")
-        accuracy = cell.mean("test_accuracy")
-        if parameters and seconds and accuracy is not None:
-            costs[cell.row.name] = Cost(parameters, seconds)
-            accuracies[cell.row.name] = accuracy
-            labels[cell.row.name] = cell.row.label
-    return _scatter(f"{column.label}, ours", costs, accuracies, labels)
+def _paper(table: Table, row: Row, column: Column) -> _Point | None:
+    published, seconds = (told.get((row.name, column.name)) for told in (table.paper, table.times))
+    if not isinstance(published, Published) or not isinstance(seconds, float):
+        return None
+    if not published.parameters:
+        return None
+    return _Point(Cost(published.parameters, seconds), published.accuracy / 100)
 
 
-def _chart(
-    title: str, table: Table, costs: Mapping[str, Cost], accuracies: Mapping[str, float]
-) -> Chart:
-    return _scatter(title, costs, accuracies, {row.name: row.label for row in table.rows})
+def _ours(cell: Summary | None) -> _Point | None:
+    if cell is None:
+        return None
+    keys = ("parameters", "inference_s", "test_accuracy")
+    parameters, seconds, accuracy = (cell.mean(key) for key in keys)
+    if not parameters or not seconds or accuracy is None:
+        return None
+    return _Point(Cost(parameters, seconds), accuracy)
 
 
-def _scatter(
-    title: str,
-    costs: Mapping[str, Cost],
-    accuracies: Mapping[str, float],
-    labels: Mapping[str, str],
-) -> Chart:
+def _scatter(title: str, table: Table, points: Mapping[str, _Point | None]) -> Chart:
+    """A mark for each row, the same in every chart."""
+    known = {name: point for name, point in points.items() if point is not None}
+    places = complexity({name: point.cost for name, point in known.items()})
     series = [
-        Series.of(labels[name], [(value, accuracies[name])], joined=False)
-        for name, value in complexity(costs).items()
+        Series.of(
+            row.label,
+            [(places[row.name], known[row.name].accuracy)] if row.name in known else [],
+            joined=False,
+        )
+        for row in table.rows
     ]
-    return Chart(
-        title,
-        "complexity",
-        series,
-        percent,
-        plain,
-        whole_x=False,
-        note="Up and to the left is better.",
-    )
+    note = "Up and to the left is better."
+    return Chart(title, "complexity", series, percent, plain, whole_x=False, note=note)
