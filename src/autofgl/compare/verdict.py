@@ -5,6 +5,9 @@ from collections.abc import Sequence
 from autofgl.compare.standing import LEVEL, EntrySummary, differences, leader
 from autofgl.report.numbers import bytes_, count, percent, seconds
 
+#: A cost is told only where the next one is so many times as high.
+_CLEARLY = 1.05
+
 
 def verdict(entries: Sequence[EntrySummary]) -> list[str]:
     """Who is most accurate, who cannot be told apart from it, and what is cheapest among these."""
@@ -44,7 +47,7 @@ def _cheapest(entries: Sequence[EntrySummary]) -> list[str]:
     ):
         known = [(entry.mean(key), entry) for entry in entries]
         costs = sorted(((cost, entry.entry.label) for cost, entry in known if cost is not None))
-        if costs:
+        if len(costs) > 1 and costs[1][0] > _CLEARLY * costs[0][0]:
             said.append(f"Of these, {costs[0][1]} {word} ({form(costs[0][0])}).")
     return said
 

@@ -159,7 +159,7 @@ def _accuracy_over_bytes(run: RunRecord, key: str) -> Chart:
         (sum(row.get(way) or 0 for way in ("bytes_up", "bytes_down", "bytes_peer")), row.get(key))
         for row in run.history
     ]
-    series = Series.of(_NAMES[key], points)
+    series = Series.of(_NAMES[key], points, run.parts)
     return Chart("Accuracy over traffic", "bytes", [series], percent, bytes_, whole_x=False)
 
 

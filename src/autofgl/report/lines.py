@@ -141,11 +141,7 @@ def _grid(chart: Chart, frame: Frame) -> Safe:
         y = _number(frame.y(tick))
         parts.append(element("line", x1=_number(frame.left), y1=y, x2=right, y2=y, class_="grid"))
         parts.append(_label(chart.y_format(tick), frame.left - 6, frame.y(tick) + 5, "end"))
-    for tick in _fitting(chart, frame):
-        x = frame.x(tick)
-        words = chart.x_format(tick)
-        half = len(words) * _LETTER / 2
-        parts.append(_label(words, min(x, WIDTH - half), bottom + 18, "middle"))
+    parts += [_label(words, x, bottom + 18, "middle") for words, x in _fitting(chart, frame)]
     middle = (frame.left + right) / 2
     parts.append(_label(chart.x_label, middle, HEIGHT - 6, "middle", "axis"))
     base = element(
@@ -154,11 +150,18 @@ def _grid(chart: Chart, frame: Frame) -> Safe:
     return element("g", parts, base, aria_hidden="true")
 
 
-def _fitting(chart: Chart, frame: Frame) -> Sequence[float]:
-    """As many labels of the x axis as have room beside each other."""
-    widest = max(len(chart.x_format(tick)) for tick in frame.xs) * _LETTER + 14
-    room = max(2, int((WIDTH - _RIGHT - frame.left) / widest) + 1)
-    return frame.xs[:: -(-len(frame.xs) // room)]
+def _fitting(chart: Chart, frame: Frame) -> list[tuple[str, float]]:
+    """The labels of the x axis that have room beside each other, and where they stand."""
+    kept: list[tuple[str, float]] = []
+    free = 0.0
+    for tick in frame.xs:
+        words = chart.x_format(tick)
+        half = len(words) * _LETTER / 2
+        x = min(frame.x(tick), WIDTH - half)
+        if x - half >= free:
+            kept.append((words, x))
+            free = x + half + _LETTER
+    return kept
 
 
 def _marks(marks: Sequence[Mark], frame: Frame) -> list[Safe]:

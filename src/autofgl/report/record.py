@@ -98,13 +98,17 @@ class RunRecord:
         ]
         return found if 1 < len(found) <= _MOST_MARKS else []
 
+    @cached_property
+    def parts(self) -> list[tuple[str, ...]]:
+        """For each row, of what it is a part: phase, candidate, episode and so on."""
+        return [tuple(str(row.get(part)) for part in _PARTS) for row in self.history]
+
     def series(self, key: str, name: str, x: str = "round", gaps: bool = True) -> Series:
         """A figure of the history; with gaps where something else begins to be measured."""
         points = [(row.get(x), row.get(key)) for row in self.history]
         if not gaps:
             return Series.of(name, points)
-        parts = [tuple(str(row.get(part)) for part in _PARTS) for row in self.history]
-        return Series.of(name, points, parts)
+        return Series.of(name, points, self.parts)
 
     @cached_property
     def last_phase(self) -> RunRecord:
