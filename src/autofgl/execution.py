@@ -11,7 +11,7 @@ from autofgl.federation.federation import Federation
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.methods.method import Method, Outcome
-from autofgl.report.report import write_report
+from autofgl.report.report import leave_report
 from autofgl.runs.export import save_models
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Finished, run_rounds
@@ -56,17 +56,8 @@ def execute(
         write_bytes(folder.path / name, data)
     figures = _figures(config, layers, known, method, finished)
     write_result(folder, figures)
-    _report(folder, console)
+    leave_report(folder.path, console)
     return Result(folder.path, figures)
-
-
-def _report(folder: RunFolder, console: Console | None) -> None:
-    """Write the report. The run is finished by now, and nothing about its report may fail it."""
-    try:
-        write_report(folder.path)
-    except Exception as error:
-        if console is not None:
-            console.print(f"no report was written: {error}", markup=False, soft_wrap=True)
 
 
 def _figures(

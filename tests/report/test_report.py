@@ -1,5 +1,6 @@
 """Reports of whole runs, and of runs with all that can be odd about them."""
 
+import io
 import json
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "methods"))
@@ -58,6 +60,20 @@ def test_every_method_has_a_report(
     if method == "fedgraph":
         assert "Probability that a neighbour is kept" in page.text
     assert (out / "architecture.svg").read_text().startswith("<?xml")
+
+
+def test_a_report_that_fails_does_not_fail_the_run(
+    small_clients: list[ClientGraph], out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(folder: Path) -> Path:
+        raise OSError(f"no space left for {folder}")
+
+    monkeypatch.setattr("autofgl.report.report.write_report", broken)
+    said = io.StringIO()
+    result = autofgl.run("fedavg", small_clients, out=out, rounds=2, console=Console(file=said))
+    assert result.figures["rounds"] == 2
+    assert "no report was written: no space left" in said.getvalue()
+    assert not (out / "report.html").exists()
 
 
 def test_every_method_says_who_learns_what() -> None:

@@ -122,14 +122,13 @@ def configuration(run: RunRecord) -> Section:
     made: list[Content] = []
     if isinstance(versions, dict):
         made.append(element("p", f"Made with {text(versions)}."))
-    again = element(
-        "p", "To run it again: ", element("code", "autofgl run --config config.yaml"), "."
-    )
+    if run.config.get("dataset") or run.config.get("graphs"):
+        command = element("code", "autofgl run --config config.yaml")
+        made.append(element("p", "To run it again: ", command, "."))
     written = element("pre", yaml.safe_dump(run.config, sort_keys=False, allow_unicode=True))
     return Section(
         "Configuration",
         [
-            again,
             *made,
             element(
                 "details",

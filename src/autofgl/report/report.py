@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from rich.console import Console
+
 from autofgl.atomic import write_text
 from autofgl.report.architecture import draw_network, standalone
 from autofgl.report.clients import clients, importance, policies
@@ -54,6 +56,15 @@ def write_report(folder: Path) -> Path:
         drawing = standalone(draw_network(run.network), NETWORK_STYLE)
         write_text(folder / "architecture.svg", drawing)
     return folder / FILE
+
+
+def leave_report(folder: Path, console: Console | None) -> None:
+    """:func:`write_report` at the end of a run, which nothing about its report may fail."""
+    try:
+        write_report(folder)
+    except Exception as error:
+        if console is not None:
+            console.print(f"no report was written: {error}", markup=False, soft_wrap=True)
 
 
 def render(run: RunRecord) -> str:
