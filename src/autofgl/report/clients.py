@@ -47,54 +47,37 @@ def policies(run: RunRecord) -> Section | None:
     """Mini-batch size and sampling probabilities that a policy chose, and its learning."""
     told = [row["policies"] for row in run.history if _is_policies(row.get("policies"))]
     learnt = [row for row in run.history if is_number(row.get("return"))]
-    if not told and not learnt:
-        return None
+    charts = [*_learning(learnt), *(_chosen(run, told[-1]) if told else ())]
+    grid = chart_grid(charts)
+    return Section("Sampling policy", grid) if grid else None
+
+
+def _learning(learnt: Sequence[Row]) -> list[Chart]:
+    """Return and accuracy at the end of each episode."""
     ends = {row.get("episode"): row for row in learnt}
-    charts = [
-        Chart(
-            "Return of each episode",
-            "episode",
-            [_over_episodes(ends, "return", "discounted return")],
-            x_format=count,
-        ),
-        Chart(
-            "Accuracy at the end of each episode",
-            "episode",
-            [_over_episodes(ends, "accuracy", "accuracy")],
-            percent,
-            count,
-        ),
+    returns = _over_episodes(ends, "return", "discounted return")
+    accuracies = _over_episodes(ends, "accuracy", "accuracy")
+    title = "Accuracy at the end of each episode"
+    return [
+        Chart("Return of each episode", "episode", [returns], x_format=count),
+        Chart(title, "episode", [accuracies], percent, count),
     ]
-    if told:
-        note = "Mean over clients; the band reaches from the lowest to the highest client."
-        layers = max(len(values) for values in told[-1].values()) - 1
-        probabilities = [
-            client_band(run, "policies", f"convolution {layer}", layer)
-            for layer in range(1, layers + 1)
-        ]
-        charts += [
-            Chart(
-                "Mini-batch size that the policy chose",
-                "round",
-                [client_band(run, "policies", "nodes", 0)],
-                count,
-                count,
-                [0],
-                run.marks,
-                note,
-            ),
-            Chart(
-                "Probability that a neighbour is kept",
-                "round",
-                probabilities,
-                percent,
-                count,
-                [0, 1],
-                run.marks,
-                note,
-            ),
-        ]
-    return Section("Sampling policy", chart_grid(charts))
+
+
+def _chosen(run: RunRecord, last: Mapping[str, Sequence[float]]) -> list[Chart]:
+    """What the policy told the clients in each round."""
+    note = "Mean over clients; the band reaches from the lowest to the highest client."
+    layers = max(len(values) for values in last.values()) - 1
+    sizes = [client_band(run, "policies", "nodes", 0)]
+    kept = [
+        client_band(run, "policies", f"convolution {layer}", layer)
+        for layer in range(1, layers + 1)
+    ]
+    size, keep = "Mini-batch size that the policy chose", "Probability that a neighbour is kept"
+    return [
+        Chart(size, "round", sizes, count, count, [0], run.marks, note),
+        Chart(keep, "round", kept, percent, count, [0, 1], run.marks, note),
+    ]
 
 
 def importance(run: RunRecord) -> Section | None:
