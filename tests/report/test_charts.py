@@ -145,9 +145,8 @@ def test_a_found_network_is_drawn_as_it_is_connected() -> None:
 def test_fixed_networks_are_drawn(family: str) -> None:
     svg = draw_network(ModelSpec(family, in_features=5, classes=3, layers=3))
     assert family in svg
-    assert svg.count('class="box') == {"sgc": 3, "appnp": 6, "agnn": 7, "gatedgraph": 5}.get(
-        family, 5
-    )
+    boxes = {"sgc": 3, "appnp": 6, "agnn": 7, "gatedgraph": 5, "sfgnn": 9}
+    assert svg.count('class="box') == boxes.get(family, 5)
 
 
 def luminance(colour: str) -> float:

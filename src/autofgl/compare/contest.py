@@ -119,7 +119,7 @@ class Heat(Planned):
                 "data_root": options.data_root,
                 "clients": contest.clients,
                 "partition": contest.partition,
-                "secure": options.secure,
+                "secure": options.secure_of(self.entry.method),
                 "seed": self.seed,
                 "budget": options.budget,
                 "settings": contest.settings_of(self.entry),

@@ -16,7 +16,7 @@ _HEADINGS = (
     "ours, M parameters", "search, s", "whole run, s",
 )  # fmt: skip
 _HEADINGS_BY_CLIENT = (
-    "", "paper", "ours", "mean over clients", "all classes", "seeds", "whole run, s",
+    "", "paper", "ours", "difference", "mean over clients", "all classes", "seeds", "whole run, s",
 )  # fmt: skip
 
 
@@ -105,6 +105,7 @@ def _line_by_client(cell: Summary) -> list[str]:
         cell.row.label,
         number(cell.paper.accuracy if cell.paper else None, 1),
         ours(cell),
+        difference(cell),
         *(number(None if mean is None else 100 * mean, 1) for mean in means),
         seeds(cell),
         number(cell.mean("wall_s"), 0),
