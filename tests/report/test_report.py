@@ -57,6 +57,8 @@ def test_every_method_has_a_report(
         assert {"search", "found-architecture"} <= set(page.ids)
     if method == "fl-agcns":
         assert "Share of each operation" in page.text
+    if method in ("sfgnn", "asfgnn"):
+        assert any(label.startswith("The network of client-0") for label in page.labels)
     if method == "fedgraph":
         assert "Probability that a neighbour is kept" in page.text
     assert (out / "architecture.svg").read_text().startswith("<?xml")

@@ -1,11 +1,13 @@
 """The main figures of a run, its network and its configuration."""
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
 from autofgl.nn.found import FoundSpec
+from autofgl.nn.networks import NetworkSpec
 from autofgl.report.architecture import draw_network, standalone
 from autofgl.report.figures import Cells, table
 from autofgl.report.markup import Content, Safe, element
@@ -35,6 +37,8 @@ _MAIN: tuple[tuple[str, str, Format], ...] = (
     ("parameters", "parameters", count),
     ("inference_s", "inference time", seconds),
 )
+#: More different networks than these are not drawn.
+_MOST_NETWORKS = 6
 #: Keys of the result that other sections tell, or that the configuration has.
 _ELSEWHERE = frozenset(
     {
@@ -83,24 +87,38 @@ def data_name(run: RunRecord) -> str:
 
 
 def network(run: RunRecord) -> Section | None:
-    """The trained network as a drawing."""
+    """The trained network as a drawing; where clients have their own, each kind once."""
     if run.network is None:
         return None
-    drawing = draw_network(run.network)
-    file = standalone(drawing, NETWORK_STYLE)
+    kinds: dict[NetworkSpec, list[str]] = {}
+    for name, spec in (run.networks or {"": run.network}).items():
+        kinds.setdefault(spec, []).append(name)
+    drawn = [_drawn(spec, names) for spec, names in list(kinds.items())[:_MOST_NETWORKS]]
+    more = len(kinds) - len(drawn)
+    note = element("p", f"and {more} more in model.json", class_="note") if more else None
+    words = element("p", element("code", str(run.result.get("architecture", ""))))
+    title = "Found architecture" if isinstance(run.network, FoundSpec) else "Network"
+    body = element("div", drawn, class_="charts") if len(drawn) > 1 else drawn
+    return Section(title, [words, body, note])
+
+
+def _drawn(spec: NetworkSpec, names: Sequence[str]) -> Safe:
+    """A network with the names of those who have it, and a link that saves it."""
+    drawing = draw_network(spec)
+    file = base64.b64encode(standalone(drawing, NETWORK_STYLE).encode()).decode()
     link = element(
         "a",
         "Save the drawing (SVG)",
-        href=f"data:image/svg+xml;base64,{base64.b64encode(file.encode()).decode()}",
+        href=f"data:image/svg+xml;base64,{file}",
         download="architecture.svg",
     )
-    found = isinstance(run.network, FoundSpec)
-    words = element("p", element("code", str(run.result.get("architecture", ""))))
-    figure = element(
-        "div", drawing, class_="scroll", role="region", aria_label="The network", tabindex=0
-    )
-    return Section(
-        "Found architecture" if found else "Network", [words, figure, element("p", link)]
+    owners = ", ".join(name for name in names if name)
+    label = f"The network of {owners}" if owners else "The network"
+    return element(
+        "figure",
+        element("figcaption", owners) if owners else None,
+        element("div", drawing, class_="scroll", role="region", aria_label=label, tabindex=0),
+        element("p", link),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -37,6 +37,7 @@ class RunRecord:
         result: What ``result.json`` holds; empty before the run is finished.
         data: What ``data.json`` holds; may be empty.
         network: The trained network; none before the run is finished.
+        networks: Networks by client, where clients have networks of their own.
     """
 
     path: Path
@@ -45,6 +46,7 @@ class RunRecord:
     result: dict[str, Any]
     data: dict[str, Any]
     network: NetworkSpec | None
+    networks: dict[str, NetworkSpec] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
@@ -55,13 +57,15 @@ class RunRecord:
         """
         folder = RunFolder.open(path)
         rows = [row for row in read_history(folder.history) if isinstance(row, dict)]
+        network, networks = _networks(path)
         return cls(
             path=path,
             config=folder.read_config(),
             history=[row for row in rows if is_number(row.get("round"))],
             result=_json(folder.result),
             data=_json(folder.data),
-            network=_network(path),
+            network=network,
+            networks=networks,
         )
 
     @property
@@ -136,11 +140,15 @@ def _json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _network(path: Path) -> NetworkSpec | None:
+def _networks(path: Path) -> tuple[NetworkSpec | None, dict[str, NetworkSpec]]:
+    """The network of a run, and those of its clients if they differ."""
     try:
-        return spec_from_json(read_description(path)["network"])
+        description = read_description(path)
+        told = description.get("networks") or {}
+        own = {str(name): spec_from_json(spec) for name, spec in told.items()}
+        return spec_from_json(description["network"]), own
     except (AutoFGLError, KeyError, TypeError, AttributeError):
-        return None
+        return None, {}
 
 
 def pairs(row: Row, prefix: str = "") -> Iterator[tuple[str, Any]]:
