@@ -36,6 +36,16 @@ def test_own_graphs_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert (tmp_path / path).is_file()
 
 
+def test_files_beside_the_equations_exist() -> None:
+    text = (TUTORIAL.parents[1] / "equations.md").read_text()
+    root = TUTORIAL.parents[2]
+    found = re.findall(r"`([a-z_/]+\.py)`", text)
+    assert len(found) > 40
+    for name in found:
+        folder = "tests" if Path(name).name.startswith("test_") else "src/autofgl"
+        assert (root / folder / name).is_file(), name
+
+
 def test_every_command_of_the_pages_is_known() -> None:
     """What a reader is told to type exists."""
     known = {"run", "report", "watch", "compare", "reproduce", "predict", "diagnose", "methods"}
