@@ -14,7 +14,7 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "AutoFGL needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorboard,plots,nvflare,docs,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorboard,nvflare,docs,dev]'
 	@touch $@
 
 demo: install

@@ -30,7 +30,6 @@ ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
     "tensorboard": {"runs/tensorboard.py"},
     "msgpack": {"federation/payload.py"},
-    "matplotlib": {"reproduce/plot.py"},
     "typer": {"cli.py", "cli_pages.py", "cli_site.py"},
     "tenseal": {"secure/ckks.py"},
     "optuna": {"search/bayes.py", "search/study_file.py"},

@@ -2,6 +2,7 @@
 
 import re
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from autofgl.report.chart import MOST_POINTS, Chart, Mark, Series
 from autofgl.report.figures import chart_figure
 from autofgl.report.lines import DASHES, STYLES, line_chart, marker
 from autofgl.report.markup import Safe, element, slug
+from autofgl.report.sheet import sheet
 from autofgl.report.style import NETWORK_STYLE, STYLE
 
 
@@ -124,6 +126,19 @@ def test_a_figure_has_words_and_numbers() -> None:
     assert 'aria-label="Accuracy over round: mean from 50 % to 70 %."' in figure
     assert '<td class="number">70 % (60 % to 90 %)</td>' in figure
     assert 'class="band s0"' in figure
+
+
+def test_a_sheet_has_titles_and_one_legend() -> None:
+    charts = [
+        Chart(f"Title {at}", "round", [Series.of("a", [(1, 1), (2, at)]), Series.of("b", [(1, 2)])])
+        for at in range(3)
+    ]
+    empty = Chart("Nothing", "round", [Series.of("c", [])])
+    root = ElementTree.fromstring(sheet([charts[:2], [charts[2], empty]]).split("\n", 1)[1])
+    words = [text for text in root.itertext() if text.strip()]
+    assert [word for word in words if word.startswith("Title")] == ["Title 0", "Title 1", "Title 2"]
+    assert (words.count("a"), words.count("b"), words.count("c")) == (1, 1, 0)
+    assert "Nothing" not in words
 
 
 def test_a_found_network_is_drawn_as_it_is_connected() -> None:

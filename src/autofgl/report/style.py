@@ -10,6 +10,9 @@ def read(name: str) -> Safe:
     return Safe(files("autofgl.report").joinpath(name).read_text("utf-8"))
 
 
-STYLE = read("style.css")
+#: Colours, lines and marks, also for charts as files of their own.
+CHART_STYLE = read("chart.css")
+#: The whole style of a page but for drawings of networks.
+STYLE = Safe(CHART_STYLE + read("style.css"))
 #: For a network's drawing as a file of its own.
 NETWORK_STYLE = read("network.css")
