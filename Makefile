@@ -6,7 +6,7 @@ INSTALLED := .venv/.installed
 DEMO := layers=3 population=24 codes_per_step=8 weight_steps=4 search_lr=0.01 generations=20 warmup=10 \
 	trials=10 trial_rounds=15 finalists=1 rounds=100
 
-.PHONY: install demo test test-all bench clean
+.PHONY: install demo test test-all docs bench clean
 
 install: $(INSTALLED)
 
@@ -14,7 +14,7 @@ $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "AutoFGL needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorboard,plots,nvflare,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorboard,nvflare,docs,dev]'
 	@touch $@
 
 demo: install
@@ -26,6 +26,9 @@ test: install
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
 
+docs: install
+	$(BIN)/mkdocs build --strict --quiet
+
 test-all: test
 	$(BIN)/pytest -m slow
 
@@ -33,4 +36,4 @@ bench: install
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -41,9 +41,26 @@ def test_run_on_the_embedded_graph(out: Path, capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr().out
     assert "test accuracy" in shown
     assert str(out) in shown.replace("\n", "")
+    assert f"report: {out / 'report.html'}" in shown
     figures = json.loads((out / "result.json").read_text())
     assert (figures["dataset"], figures["clients"], figures["partition"]) == ("cora", 2, "random")
     assert figures["hyperparameters"]["hidden"] == 8
+
+
+def test_a_report_of_an_old_run_and_a_run_from_its_configuration(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--dataset", "synthetic", "--set", "nodes=150", "rounds=2", "hidden=8"]
+    assert call("run", "fedavg", *words, "--out", str(out)) == 0
+    (out / "report.html").unlink()
+    assert call("report", str(out)) == 0
+    assert "fedavg on synthetic" in (out / "report.html").read_text()
+    again = tmp_path / "again"
+    assert call("run", "--config", str(out / "config.yaml"), "--out", str(again)) == 0
+    first, second = (json.loads((path / "result.json").read_text()) for path in (out, again))
+    assert first["test_accuracy"] == second["test_accuracy"]
+    assert call("report", str(tmp_path)) == 2
+    assert "holds no run" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("method", ["separate", "centralized"])

@@ -19,7 +19,9 @@ ALLOWED: dict[str, set[str]] = {
     "search": set(),
     "methods": {"graphs", "federation", "nn", "secure", "search"},
     "runs": {"graphs", "federation", "nn", "methods"},
-    "reproduce": {"runs", "methods", "config", "api"},
+    "report": {"runs", "nn"},
+    "compare": {"report", "reproduce", "runs", "methods", "graphs", "config"},
+    "reproduce": {"report", "runs", "methods", "nn", "config", "api"},
     "sites": {"graphs", "federation", "methods", "secure", "runs", "config", "execution"},
 }
 
@@ -28,8 +30,7 @@ ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
     "tensorboard": {"runs/tensorboard.py"},
     "msgpack": {"federation/payload.py"},
-    "matplotlib": {"reproduce/plot.py"},
-    "typer": {"cli.py", "cli_site.py"},
+    "typer": {"cli.py", "cli_pages.py", "cli_site.py"},
     "tenseal": {"secure/ckks.py"},
     "optuna": {"search/bayes.py", "search/study_file.py"},
     "sqlalchemy": {"search/study_file.py"},

@@ -11,6 +11,7 @@ from autofgl.federation.federation import Federation
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.methods.method import Method, Outcome
+from autofgl.report.report import leave_report
 from autofgl.runs.export import save_models
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Finished, run_rounds
@@ -55,6 +56,7 @@ def execute(
         write_bytes(folder.path / name, data)
     figures = _figures(config, layers, known, method, finished)
     write_result(folder, figures)
+    leave_report(folder.path, console)
     return Result(folder.path, figures)
 
 

@@ -12,6 +12,7 @@ from autofgl.methods.supernet_quality import Quality, Ranked
 from autofgl.nn.drawing import draw
 from autofgl.nn.found import FoundSpec
 from autofgl.nn.networks import spec_from_json
+from autofgl.report.report import FILE as REPORT
 from autofgl.runs.export import read_description
 from autofgl.runs.result import Result
 
@@ -52,6 +53,9 @@ def show_result(console: Console, result: Result) -> None:
         soft_wrap=True,
     )
     console.print(f"run folder: {result.folder}", highlight=False, soft_wrap=True)
+    report = result.folder / REPORT
+    if report.exists():
+        console.print(f"report: {report}", highlight=False, soft_wrap=True)
 
 
 def _show_found(console: Console, folder: Path) -> None:

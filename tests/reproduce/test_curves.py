@@ -6,16 +6,17 @@ import pytest
 
 from autofgl.reproduce.curves import (
     Effort,
+    MeanPoint,
     Point,
     common_target,
     effort,
     learning_curve,
+    mean_curve,
     reached,
     round_bytes,
     smoothed,
     training_curve,
 )
-from autofgl.reproduce.plot import MeanPoint, mean_curve
 
 
 def row(phase: str, seconds: float, cost: float, test: float | None = None, **more: Any) -> Any:

@@ -19,6 +19,9 @@ import pytest
 import yaml
 from rich.console import Console
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from checker import check_page
+
 from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.reproduce import curves
@@ -80,12 +83,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copy(made: Path, tmp_path: Path) -> Path:
     """The whole figure in another place, to be changed."""
     return Path(shutil.copytree(made, tmp_path / "copy"))
-
-
-@pytest.fixture
-def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than all else."""
-    monkeypatch.setattr("autofgl.reproduce.plot.draw", lambda *_: [])
 
 
 def history(out: Path, line: str, seed: int) -> list[dict[str, Any]]:
@@ -185,9 +182,7 @@ def test_the_drawings_have_labels_and_a_legend(made: Path) -> None:
             assert word in words
 
 
-def test_finished_runs_are_left_alone(
-    copy: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_finished_runs_are_left_alone(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in another place, where the policy is not where it was."""
     before = times(copy)
     pages = {name: (copy / name).read_bytes() for name in ("figure.csv", "summary.md")}
@@ -198,7 +193,7 @@ def test_finished_runs_are_left_alone(
     assert "2 runs, 2 of them" in run(copy, rows=("full",))
 
 
-def test_only_what_is_missing_is_run(copy: Path, undrawn: None) -> None:
+def test_only_what_is_missing_is_run(copy: Path) -> None:
     shutil.rmtree(copy / "toy-cut/full/seed-1")
     before = times(copy)
     said = run(copy)
@@ -209,7 +204,7 @@ def test_only_what_is_missing_is_run(copy: Path, undrawn: None) -> None:
 
 
 def test_a_stopped_learning_goes_on_where_it_was(
-    out: Path, made: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch
+    out: Path, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rounds = []
     original = InProcess.call
@@ -233,7 +228,7 @@ def test_a_stopped_learning_goes_on_where_it_was(
     assert "| Sampled |" in (out / "summary.md").read_text()
 
 
-def test_without_a_policy_the_other_lines_go_on(out: Path, undrawn: None) -> None:
+def test_without_a_policy_the_other_lines_go_on(out: Path) -> None:
     lost = replace(LEARNING, settings={**LEARNING.settings, "episodes": 0})
     figure = replace(TINY, lines=(replace(TINY.lines[0], uses=lost), TINY.lines[1]))
     with pytest.raises(AutoFGLError, match="2 of 3 runs failed"):
@@ -271,17 +266,14 @@ def test_a_policy_that_was_copied_from_another_figure_is_used(made: Path, tmp_pa
     assert (out / "toy-cut/ddpg/seed-0/result.json").exists()
 
 
-def test_without_matplotlib_only_the_drawings_are_missing(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_files_are_made_anew(copy: Path) -> None:
     for path in copy.glob("*.*"):
         if path.name != "figure.json":
             path.unlink()
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    said = run(copy)
-    assert said.splitlines()[-1].endswith("pip install 'autofgl[plots]'")
+    run(copy)
     found = {path.name for path in copy.iterdir()}
-    assert found == {"toy-cut", "figure.json", "figure.csv", "summary.md"}
+    drawn = {"figure.html", "figure.svg", "figure-cost.svg"}
+    assert found == {"toy-cut", "figure.json", "figure.csv", "summary.md"} | drawn
 
 
 @pytest.mark.parametrize(
@@ -303,9 +295,11 @@ def test_bars_have_one_point_for_each_run(copy: Path, chart: Chart, y: str, word
     words = " ".join(ElementTree.parse(copy / "figure.svg").getroot().itertext())
     assert word in words
     assert "cut" in words
+    page = check_page((copy / "figure.html").read_text())
+    assert any(f"toy: {word} over level: Sampled" in label for label in page.labels)
 
 
-def test_a_target_of_bars_is_common_to_the_dataset(copy: Path, undrawn: None) -> None:
+def test_a_target_of_bars_is_common_to_the_dataset(copy: Path) -> None:
     """Two panels of one dataset, the second with half the accuracy."""
     shutil.copytree(copy / "toy-cut", copy / "toy-other")
     for path in (copy / "toy-other").rglob("history.jsonl"):
@@ -341,3 +335,5 @@ def test_returns_of_a_learning(copy: Path) -> None:
     assert f"| Learning | 1 | 2 | {mean:.2f} | {mean:.2f} |" in text
     words = " ".join(ElementTree.parse(copy / "figure.svg").getroot().itertext())
     assert "discounted return" in words
+    page = check_page((copy / "figure.html").read_text())
+    assert any("discounted return over episode" in label for label in page.labels)

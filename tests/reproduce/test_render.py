@@ -36,19 +36,19 @@ def test_mean_and_sample_deviation_by_hand() -> None:
     cell = made_up({0: 0.80, 1: 0.82, 2: 0.87})
     assert cell.accuracy == pytest.approx(83.0)
     assert cell.spread == pytest.approx(3.605551275)
-    assert line(cell) == "| GCN | 81.3 | 83.0 ± 3.6 | 3 | 0.102 | 0.092 | 4 | 11 |"
+    assert line(cell) == "| GCN | 81.3 | 83.0 ± 3.6 | +1.7 | 3 | 0.102 | 0.092 | 4 | 11 |"
 
 
 def test_missing_single_and_partial_cells() -> None:
-    assert line(made_up({})) == "| GCN | 81.3 | – | – | 0.102 | – | – | – |"
-    assert "| 81.3 | 82.0 | 1 of 3 |" in line(made_up({1: 0.82}))
-    assert "| 81.3 | 81.0 ± 1.4 | 2 of 3 |" in line(made_up({0: 0.80, 1: 0.82}))
-    assert "| 81.0 ± 1.4 | 2 |" in line(made_up({0: 0.80, 1: 0.82}, wanted=1))
+    assert line(made_up({})) == "| GCN | 81.3 | – | – | – | 0.102 | – | – | – |"
+    assert "| 81.3 | 82.0 | +0.7 | 1 of 3 |" in line(made_up({1: 0.82}))
+    assert "| 81.3 | 81.0 ± 1.4 | −0.3 | 2 of 3 |" in line(made_up({0: 0.80, 1: 0.82}))
+    assert "| 81.0 ± 1.4 | −0.3 | 2 |" in line(made_up({0: 0.80, 1: 0.82}, wanted=1))
 
 
 def test_failures_stand_in_the_table() -> None:
     assert "| failed: no a\\|b left |" in line(made_up({}, {0: "no a|b\nleft"}))
-    assert "| 82.0 (seed 1 failed: lost) | 1 of 3 |" in line(made_up({0: 0.82}, {1: "lost"}))
+    assert "| 82.0 (seed 1 failed: lost) | +0.7 | 1 of 3 |" in line(made_up({0: 0.82}, {1: "lost"}))
 
 
 def test_the_whole_table_from_folders(tmp_path: Path) -> None:

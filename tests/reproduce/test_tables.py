@@ -9,6 +9,8 @@ from autofgl.graphs.partition import PARTITIONERS
 from autofgl.methods.catalog import find_method
 from autofgl.nn.models.spec import FAMILIES
 from autofgl.reproduce.cells import Options, plan
+from autofgl.reproduce.contents import VIEWS
+from autofgl.reproduce.quick import BUDGET, quick_table
 from autofgl.reproduce.table import Table
 from autofgl.reproduce.tables import TABLES
 
@@ -58,12 +60,31 @@ def test_the_figures_of_table_3_by_column() -> None:
     assert sums["pubmed"] == pytest.approx((905.2, 0.507))
 
 
+def test_the_fourth_table_and_the_times_are_copied_rightly() -> None:
+    """The sums of all columns of the paper's text."""
+    third, fourth, _ = list(TABLES.values())[:3]
+    for column, sums in {
+        "corafull": (620.5, 7.197, 6.7921),
+        "physics": (825.1, 6.230, 5.8262),
+    }.items():
+        own = [fourth.paper[row.name, column] for row in fourth.rows]
+        assert sum(cell.accuracy for cell in own) == pytest.approx(sums[0])
+        assert sum(cell.parameters or 0 for cell in own) == pytest.approx(sums[1])
+        times = [fourth.times[row.name, column] for row in fourth.rows]
+        assert sum(times) == pytest.approx(sums[2])
+    for column, total in {"cora": 0.3846, "citeseer": 1.3038, "pubmed": 0.6008}.items():
+        times = [third.times[row.name, column] for row in third.rows]
+        assert sum(times) == pytest.approx(total)
+
+
 def test_the_protocol_of_the_tables() -> None:
-    third, fifth, physics = (TABLES[name] for name in FL_AGCNS)
+    third, fourth, fifth = (TABLES[name] for name in FL_AGCNS)
     assert {(row.kind, row.seeds) for row in third.rows} == {("search", 3), ("fixed", 5)}
-    assert {row.seeds for row in physics.rows} == {1}
+    assert {row.seeds for row in fourth.rows} == {1}
     assert [(column.clients, column.partition) for column in third.columns] == [(3, "metis")] * 3
-    assert [(column.clients, column.partition) for column in physics.columns] == [(8, "metis")]
+    assert [(column.clients, column.partition) for column in fourth.columns] == [
+        (3, "metis"), (8, "metis")
+    ]  # fmt: skip
     ablations = {row.name: (row.settings.get("optimisers"), row.partition) for row in fifth.rows}
     assert ablations == {
         "full": (None, None),
@@ -80,9 +101,10 @@ def call(*words: str) -> object:
 
 
 def test_the_command_lists_the_tables(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("reproduce") == 0
+    assert call("reproduce", "list") == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in TABLES)
+    assert all(name in shown for name in (*TABLES, *VIEWS))
+    assert "FL-AGCNS, Table 2" in shown
     assert call("reproduce", "--help") == 0
     assert "Example: autofgl reproduce" in capsys.readouterr().out
 
@@ -100,12 +122,32 @@ def test_the_command_hands_its_words_on(
     more = ["--budget", "90s", "--secure", "shares", "--data-root", "raw", "--out", "here"]
     assert call("reproduce", "fl-agcns-table3", *words, *more) == 0
     assert call("reproduce", "fl-agcns-table5") == 0
-    third, fifth, _ = (TABLES[name] for name in FL_AGCNS)
+    third, _, fifth = (TABLES[name] for name in FL_AGCNS)
     columns, rows = ("cora", "pubmed"), ("gcn", "gat")
     assert asked == [
         (third, Options(Path("here"), columns, rows, 2, "90s", "shares", "raw")),
         (fifth, Options(Path("runs/fl-agcns-table5"))),
     ]
+
+
+def test_a_view_runs_the_rows_of_its_table_and_names_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = []
+    monkeypatch.setattr(
+        "autofgl.reproduce.runner.reproduce",
+        lambda table, options, console: asked.append((table, options)),
+    )
+    assert call("reproduce", "fl-agcns-fig3") == 0
+    assert call("reproduce", "fl-agcns-fig4", "--quick") == 0
+    third = TABLES["fl-agcns-table3"]
+    assert asked == [
+        (third, Options(Path("runs/fl-agcns-table3"), rows=("fl-agcns",))),
+        (quick_table(third), Options(Path("runs/fl-agcns-table3-quick"), budget=BUDGET)),
+    ]
+    shown = capsys.readouterr().out.replace("\n", "")
+    assert "runs/fl-agcns-table3/table.html#found-architectures" in shown
 
 
 def test_failed_cells_give_exit_code_1_and_mistakes_2(

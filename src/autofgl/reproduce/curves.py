@@ -3,6 +3,7 @@
 Seconds and cost are those of training: what evaluation takes is in neither.
 """
 
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -62,6 +63,25 @@ class Effort(NamedTuple):
     rounds: int
     seconds: float
     cost: float
+
+
+class MeanPoint(NamedTuple):
+    """A point of the mean over seeds, and the sample standard deviation of y there."""
+
+    x: float
+    y: float
+    spread: float
+
+
+def mean_curve(seeds: Sequence[Sequence[Point | Episode]], x: str, y: str) -> list[MeanPoint]:
+    """The mean of several seeds' curves, point by point, as far as all of them go."""
+    found = []
+    for points in zip(*seeds, strict=False):
+        ys = [float(getattr(point, y)) for point in points]
+        spread = statistics.stdev(ys) if len(ys) > 1 else 0.0
+        mean_x = statistics.mean(float(getattr(point, x)) for point in points)
+        found.append(MeanPoint(mean_x, statistics.mean(ys), spread))
+    return found
 
 
 def training_curve(history: History) -> list[Point]:

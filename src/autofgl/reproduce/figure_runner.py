@@ -1,16 +1,18 @@
 """Runs what a figure is missing.
 
 Every seed of a line is an ordinary run folder, ``OUT/<panel>/<line>/seed-<n>``; a policy that lines
-use is learnt in ``OUT/<panel>/policy/seed-0``. ``figure.csv``, ``summary.md`` and ``figure.json``
-are made anew from the folders after every run, the drawings in the end.
+use is learnt in ``OUT/<panel>/policy/seed-0``. ``figure.html``, ``figure.svg``, ``figure.csv``,
+``summary.md`` and ``figure.json`` are made anew from the folders after every run.
 """
 
 from rich.console import Console
 
 from autofgl.atomic import write_text
-from autofgl.reproduce import plot
+from autofgl.report.sheet import sheet
 from autofgl.reproduce.batch import check_folder, make_all
 from autofgl.reproduce.figure import Figure
+from autofgl.reproduce.figure_charts import figure_files
+from autofgl.reproduce.figure_html import as_html
 from autofgl.reproduce.figure_pages import Lines, as_csv, as_json, markdown
 from autofgl.reproduce.figure_runs import FigureRun, check_present, plan
 from autofgl.reproduce.measures import summarise, summarise_learning
@@ -33,19 +35,23 @@ def reproduce(figure: Figure, options: Options, console: Console) -> None:
 
 
 class _FigurePages:
-    """``figure.csv``, ``summary.md``, ``figure.json`` and the drawings."""
+    """``figure.html``, ``figure.svg``, ``figure.csv``, ``summary.md`` and ``figure.json``."""
 
     def __init__(self, figure: Figure, options: Options) -> None:
         self._figure = figure
         self._options = options
 
     def write(self) -> None:
-        """Make all but the drawings anew."""
+        """Make all anew."""
         figure, options, out = self._figure, self._options, self._options.out
         lines, learning = self._read()
         write_text(out / "figure.json", as_json(figure, options, lines, learning))
         write_text(out / "figure.csv", as_csv(figure, lines))
-        write_text(out / "summary.md", markdown(figure, options, lines, learning))
+        summary = markdown(figure, options, lines, learning)
+        write_text(out / "summary.md", summary)
+        write_text(out / "figure.html", as_html(figure, lines, summary))
+        for name, rows in figure_files(figure, lines).items():
+            write_text(out / name, sheet(rows))
 
     def told(self, run: FigureRun, result: Result) -> str:
         """Its accuracy and its time."""
@@ -57,17 +63,9 @@ class _FigurePages:
     def ending(self) -> str:
         """The summary, and where all files are."""
         out = self._options.out
-        return "\n".join(
-            (f"\n{(out / 'summary.md').read_text()}", f"written to {out}", self._draw())
-        )
-
-    def _draw(self) -> str:
-        lines, _ = self._read()
-        try:
-            drawn = plot.draw(self._figure, lines, self._options.out)
-        except ModuleNotFoundError:
-            return "nothing is drawn without matplotlib: pip install 'autofgl[plots]'"
-        return f"drawn in {', '.join(map(str, drawn))}" if drawn else "nothing to draw yet"
+        text = (out / "summary.md").read_text()
+        more = "figure.svg, figure.csv and summary.md beside it"
+        return f"\n{text}\nwritten to {out / 'figure.html'}, {more}"
 
     def _read(self) -> tuple[Lines, Lines]:
         """The lines that are shown, and the learning of what they use."""

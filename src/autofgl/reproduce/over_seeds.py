@@ -45,7 +45,7 @@ class OverSeeds:
         return statistics.stdev(found) if len(found) > 1 else None
 
     def _found(self, figure: str) -> list[float]:
-        return [float(run[figure]) for run in self.runs.values() if run[figure] is not None]
+        return [float(run[figure]) for run in self.runs.values() if run.get(figure) is not None]
 
 
 def collect(

@@ -12,11 +12,11 @@ from autofgl.reproduce.table import Column, Table
 from autofgl.reproduce.tuning_page import times
 
 _HEADINGS = (
-    "", "paper", "ours", "seeds", "paper, M parameters", "ours, M parameters", "search, s",
-    "whole run, s",
+    "", "paper", "ours", "difference", "seeds", "paper, M parameters",
+    "ours, M parameters", "search, s", "whole run, s",
 )  # fmt: skip
 _HEADINGS_BY_CLIENT = (
-    "", "paper", "ours", "mean over clients", "all classes", "seeds", "whole run, s",
+    "", "paper", "ours", "difference", "mean over clients", "all classes", "seeds", "whole run, s",
 )  # fmt: skip
 
 
@@ -59,6 +59,11 @@ def ours(cell: OverSeeds) -> str:
     return " ".join(found) or NOTHING
 
 
+def difference(cell: Summary) -> str:
+    """Ours less the paper's, with its sign."""
+    return NOTHING if cell.difference is None else f"{cell.difference:+.1f}".replace("-", "−")
+
+
 def seeds(cell: OverSeeds) -> str:
     """How many seeds the figures are made of, and of how many if some are missing."""
     done = len(cell.runs)
@@ -86,6 +91,7 @@ def _line(cell: Summary) -> list[str]:
         cell.row.label,
         number(paper.accuracy if paper else None, 1),
         ours(cell),
+        difference(cell),
         seeds(cell),
         number(paper.parameters if paper else None, 3),
         number(None if parameters is None else parameters / 1e6, 3),
@@ -100,6 +106,7 @@ def _line_by_client(cell: Summary) -> list[str]:
         cell.row.label,
         number(cell.paper.accuracy if cell.paper else None, 1),
         ours(cell),
+        difference(cell),
         *(number(None if mean is None else 100 * mean, 1) for mean in means),
         seeds(cell),
         number(cell.mean("wall_s"), 0),

@@ -1,7 +1,7 @@
 """Runs what a table is missing.
 
-Every seed of a cell is an ordinary run folder, ``OUT/<column>/<row>/seed-<n>``. ``table.md`` and
-``table.json`` are made anew from the folders after every run.
+Every seed of a cell is an ordinary run folder, ``OUT/<column>/<row>/seed-<n>``. ``table.md``,
+``table.html``, ``table.csv`` and ``table.json`` are made anew from the folders after every run.
 """
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from autofgl.reproduce.options import Options
 from autofgl.reproduce.render import as_json, markdown, ours, seeds
 from autofgl.reproduce.summary import summarise, summarise_cell
 from autofgl.reproduce.table import Table
+from autofgl.reproduce.table_files import as_csv, as_html
 from autofgl.runs.result import Result
 
 
@@ -31,18 +32,20 @@ def reproduce(table: Table, options: Options, console: Console) -> None:
 
 
 class _TablePages:
-    """``table.md`` and ``table.json``."""
+    """``table.md``, ``table.html``, ``table.csv`` and ``table.json``."""
 
     def __init__(self, table: Table, options: Options) -> None:
         self._table = table
         self._options = options
 
     def write(self) -> None:
-        """Make both anew."""
-        cells = summarise(self._table, self._options)
-        text = as_json(self._table, self._options, cells)
-        write_text(self._options.out / "table.json", text)
-        write_text(self._options.out / "table.md", markdown(self._table, self._options, cells))
+        """Make all anew."""
+        table, options, out = self._table, self._options, self._options.out
+        cells = summarise(table, options)
+        write_text(out / "table.json", as_json(table, options, cells))
+        write_text(out / "table.md", markdown(table, options, cells))
+        write_text(out / "table.csv", as_csv(cells))
+        write_text(out / "table.html", as_html(table, options, cells))
 
     def told(self, run: Cell, result: Result) -> str:
         """Its accuracy, and how the cell stands."""
@@ -55,5 +58,6 @@ class _TablePages:
 
     def ending(self) -> str:
         """The table."""
-        page = self._options.out / "table.md"
-        return f"\n{page.read_text()}\nwritten to {page}"
+        out = self._options.out
+        text = (out / "table.md").read_text()
+        return f"\n{text}\nwritten to {out / 'table.html'}, table.md and table.csv beside it"

@@ -37,6 +37,13 @@ class Summary(OverSeeds):
     wanted: int
     searches: dict[int, Searched] = field(default_factory=dict)
 
+    @property
+    def difference(self) -> float | None:
+        """Ours less the paper's accuracy in percentage points."""
+        if self.paper is None or self.accuracy is None:
+            return None
+        return self.accuracy - self.paper.accuracy
+
     def to_dict(self) -> dict[str, Any]:
         """For ``table.json``."""
         return {
@@ -45,6 +52,7 @@ class Summary(OverSeeds):
             "paper": None if self.paper is None else self.paper._asdict(),
             "accuracy": self.accuracy,
             "std": self.spread,
+            "difference": self.difference,
             "parameters": self.mean("parameters"),
             "wall_s": self.mean("wall_s"),
             "search_s": self.mean("search_s"),
@@ -88,7 +96,11 @@ def _figures_by_client(folder: RunFolder) -> dict[str, Any]:
 def _main_figures(folder: RunFolder) -> dict[str, Any]:
     result = folder.read_result()
     keys = ("test_accuracy", "val_accuracy", "parameters", "wall_s", "stopped_by", "architecture")
-    return {**{key: result[key] for key in keys}, "search_s": _search_seconds(folder.history)}
+    return {
+        **{key: result[key] for key in keys},
+        "inference_s": result.get("inference_s"),
+        "search_s": _search_seconds(folder.history),
+    }
 
 
 @lru_cache(maxsize=1024)

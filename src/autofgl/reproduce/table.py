@@ -73,6 +73,7 @@ class Table:
         by_client: Whether the clients' mean accuracy, and that of every network over the classes of
             all clients, are shown too.
         tuning: Whether it is about the time of searches for hyper-parameters.
+        times: The paper's inference times in seconds, by row's and column's name.
     """
 
     name: str
@@ -84,3 +85,4 @@ class Table:
     notes: Sequence[str] = ()
     by_client: bool = False
     tuning: bool = False
+    times: Mapping[tuple[str, str], float] = field(default_factory=dict)

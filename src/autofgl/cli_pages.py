@@ -1,0 +1,215 @@
+"""Commands whose end is something to look at: reports, comparisons, tables and figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from autofgl.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from autofgl.reproduce.figure import Line
+    from autofgl.reproduce.options import Options
+    from autofgl.reproduce.table import Column, Row
+
+COMPARE_EXAMPLE = "Example: autofgl compare fedavg fl-agcns fedavg:model=gat --seeds 3 --budget 3m"
+REPRODUCE_EXAMPLE = (
+    "Example: autofgl reproduce fl-agcns-table3 --datasets cora --rows gcn gat --seeds 2"
+)
+
+_console = Console()
+
+
+def report(
+    folder: Annotated[Path, typer.Argument(help="Run folder, finished or not.")],
+) -> None:
+    """Write report.html of a run that has none, or that has gone on since."""
+    from autofgl.report.report import write_report
+
+    try:
+        written = write_report(folder)
+    except OSError as error:
+        raise UserError(f"cannot write to {folder}: {error.strerror}") from error
+    _console.print(f"report: {written}", highlight=False, soft_wrap=True)
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run, going on or finished.")],
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 for any free one.")] = 8765,
+) -> None:
+    """Serve a run's report, which renews itself while the run goes on; Ctrl-C ends it."""
+    from autofgl.report.live import LiveServer
+
+    with LiveServer(folder, host, port) as server:
+        _console.print(f"watch {folder} at {server.address}", highlight=False, soft_wrap=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            _console.print("no longer watched; the run goes on", highlight=False)
+
+
+def compare(
+    methods: Annotated[
+        list[str],
+        typer.Argument(
+            help="Methods, each with settings of its own if any: fedavg:model=gat,lr=0.02"
+        ),
+    ],
+    dataset: Annotated[
+        str | None, typer.Option(help="Dataset (see autofgl datasets). [default: cora]")
+    ] = None,
+    graphs: Annotated[
+        list[str] | None,
+        typer.Option(help="Graph files, one for each client; one file with --clients is cut."),
+    ] = None,
+    clients: Annotated[int | None, typer.Option(help="Number of clients. [default: 3]")] = None,
+    partition: Annotated[str, typer.Option(help="How the graph is cut.")] = "metis",
+    secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
+    seeds: Annotated[int, typer.Option(help="Seeds of each method.")] = 5,
+    budget: Annotated[
+        str, typer.Option(help="Time for each run, the same for all, e.g. 90s, '10m cpu'.")
+    ] = "10m",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Settings, key=value …, for every method that reads them."),
+    ] = None,
+    data_root: Annotated[
+        str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder of the comparison; the same one goes on.")
+    ] = Path("runs/comparison"),
+) -> None:
+    """Run methods on the same clients with the same seeds and budget, and say who is ahead."""
+    from autofgl.compare.contest import Contest, Entry
+    from autofgl.compare.runner import compare as run_contest
+    from autofgl.config import parse_settings
+    from autofgl.reproduce.options import Options
+
+    files = tuple(str(Path(path).absolute()) for path in graphs or ())
+    contest = Contest(
+        entries=[Entry.parse(method) for method in methods],
+        dataset=dataset or (None if files else "cora"),
+        graphs=files,
+        clients=clients or (None if len(files) > 1 else 3),
+        partition=partition,
+        settings=parse_settings(set_ or []),
+    )
+    options = Options(out=out, seeds=seeds, budget=budget, secure=secure, data_root=data_root)
+    run_contest(contest, options, _console)
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(help="Table or figure, e.g. fl-agcns-table3 or fedgraph-fig7; list: all."),
+    ] = "list",
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the table or figure. [default: runs/NAME]")
+    ] = None,
+    datasets: Annotated[
+        list[str] | None, typer.Option(help="Datasets to run. [default: all]")
+    ] = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(help="Rows of a table, or lines of a figure, to run. [default: all]"),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds of each row. [default: each row's own number]")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Tables: time for each search, e.g. 90s, '10m cpu'. [default: 10m]"),
+    ] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Figures: rounds of each training. [default: 100]")
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(help="Figures: episodes to learn a policy in. [default: 16]")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="One dataset, one seed, little time for each run.")
+    ] = False,
+    secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
+    data_root: Annotated[
+        str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
+    ] = None,
+) -> None:
+    """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
+    from autofgl.reproduce.contents import VIEWS
+    from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.options import Options
+    from autofgl.reproduce.quick import BUDGET
+    from autofgl.reproduce.tables import TABLES
+
+    if name == "list":
+        _list_reproducible()
+        return
+    view = VIEWS.get(name)
+    source = view.table if view else name
+    if source not in TABLES and source not in FIGURES:
+        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
+    if source in FIGURES and budget is not None:
+        raise UserError("--budget is for tables: the runs of a figure end after --rounds")
+    if source in TABLES and (rounds is not None or episodes is not None):
+        raise UserError(
+            "--rounds and --episodes are for figures: the searches of a table end after --budget"
+        )
+    options = Options(
+        out=out or Path("runs") / (f"{source}-quick" if quick else source),
+        columns=tuple(datasets or ()),
+        rows=tuple(rows or (view.rows if view else ())),
+        seeds=seeds,
+        budget=budget or (BUDGET if quick else "10m"),
+        secure=secure,
+        data_root=data_root,
+        rounds=rounds,
+        episodes=episodes,
+    )
+    _run_reproduction(source, options, quick)
+    if view:
+        page = f"{options.out / 'table.html'}#{view.part}"
+        _console.print(f"{view.title}: {page}", highlight=False, soft_wrap=True)
+
+
+def _run_reproduction(name: str, options: "Options", quick: bool) -> None:
+    """Run a table or a figure, the whole or its quick version."""
+    from autofgl.reproduce.figure_runner import reproduce as run_figure
+    from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.quick import quick_figure, quick_table
+    from autofgl.reproduce.runner import reproduce as run_table
+    from autofgl.reproduce.tables import TABLES
+
+    if name in FIGURES:
+        figure = quick_figure(FIGURES[name]) if quick else FIGURES[name]
+        run_figure(figure, options, _console)
+    else:
+        run_table(quick_table(TABLES[name]) if quick else TABLES[name], options, _console)
+
+
+def _list_reproducible() -> None:
+    from autofgl.reproduce.contents import STATIC, VIEWS
+    from autofgl.reproduce.figures import FIGURES
+    from autofgl.reproduce.tables import TABLES
+    from autofgl.terminal import show_table
+
+    listed = [
+        (table.name, _names(table.columns), _names(table.rows), table.source)
+        for table in TABLES.values()
+    ]
+    for figure in FIGURES.values():
+        groups = dict.fromkeys(panel.group for panel in figure.panels)
+        listed.append((figure.name, " ".join(groups), _names(figure.lines), figure.source))
+    show_table(_console, ("name", "datasets", "rows", "source"), listed)
+    views = [(view.name, view.title, view.table, view.source) for view in VIEWS.values()]
+    _console.print()
+    show_table(_console, ("name", "shows", "runs of", "source"), views)
+    _console.print()
+    show_table(_console, ("nothing to run", "see"), STATIC)
+
+
+def _names(entries: "Sequence[Row] | Sequence[Column] | Sequence[Line]") -> str:
+    return " ".join(entry.name for entry in entries)

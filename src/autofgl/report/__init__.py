@@ -1,0 +1,3 @@
+"""Pages that a person looks at: a run's report, a comparison, a reproduced table. One file each,
+without scripts and without a single request to anywhere.
+"""

@@ -1,0 +1,212 @@
+"""A network as a drawing: stages, layers with their types, who reads whose output."""
+
+from dataclasses import dataclass, field
+
+from autofgl.nn.found import FoundSpec, fused_layers
+from autofgl.nn.models import ModelSpec
+from autofgl.nn.networks import NetworkSpec, in_words
+from autofgl.nn.space import Genotype
+from autofgl.report.markup import Safe, element
+
+_BOX_WIDTH, _BOX_HEIGHT = 124, 44
+_GAP_X, _GAP_Y = 22, 34
+_MARGIN = 10
+
+
+@dataclass
+class _Box:
+    """A box: what stands in it, its row from the top and its column."""
+
+    title: str
+    detail: str
+    row: int
+    column: float
+    kind: str = "layer"
+    reads: list[int] = field(default_factory=list)
+
+
+def draw_network(spec: NetworkSpec, sizes: bool = True) -> Safe:
+    """The drawing of a network, found or fixed; its data flow from top to bottom.
+
+    Args:
+        spec: The network.
+        sizes: Whether to tell how wide features and outputs are.
+    """
+    boxes = _found(spec, sizes) if isinstance(spec, FoundSpec) else _fixed(spec)
+    width = (max(box.column for box in boxes) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
+    height = (max(box.row for box in boxes) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
+    edges = [_edge(boxes[source], box) for box in boxes for source in box.reads]
+    return element(
+        "svg",
+        edges,
+        [_drawn(box) for box in boxes],
+        class_="network",
+        viewbox=f"0 0 {width:g} {height:g}",
+        width=f"{width:g}",
+        height=f"{height:g}",
+        role="img",
+        aria_label=f"{in_words(spec)}: {_in_words(boxes)}",
+    )
+
+
+def standalone(drawing: Safe, style: Safe) -> str:
+    """A drawing as a file of its own."""
+    start = drawing.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    head, _, rest = start.partition(">")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><style>{style}</style>{rest}\n'
+
+
+def _found(spec: FoundSpec, sizes: bool) -> list[_Box]:
+    """Stage 1, the tree of convolutions, the mean over outputs, stage 3 (FL-AGCNS, section 3.1)."""
+    genotype = spec.parsed()
+    averaged = fused_layers(genotype, spec.fusion)
+    depths = _depths(genotype)
+    columns = _columns(genotype)
+    middle = (max(columns.values(), default=0.0)) / 2
+    hidden, out = (f"{count} wide, " * sizes for count in (spec.hidden, spec.classes))
+    boxes = [
+        _Box("features", f"{spec.in_features} wide" if sizes else "", 0, middle, "data"),
+        _Box("linear", f"{hidden}{genotype.input}", 1, middle, "stage", [0]),
+    ]
+    for index, layer in enumerate(genotype.existing, 1):
+        reads = [(layer.previous or 0) + 1]
+        boxes.append(
+            _Box(layer.type, f"layer {index}", 1 + depths[index], columns[index], "layer", reads)
+        )
+    last = 2 + max(depths.values(), default=0)
+    sources = [index + 1 for index in averaged]
+    if len(averaged) > 1:
+        boxes.append(_Box("mean", f"of {len(averaged)} outputs", last, middle, "stage", sources))
+        sources, last = [len(boxes) - 1], last + 1
+    boxes.append(_Box("linear", f"{out}{genotype.output}", last, middle, "stage", sources))
+    boxes.append(
+        _Box(
+            "classes",
+            str(spec.classes) if sizes else "",
+            last + 1,
+            middle,
+            "data",
+            [len(boxes) - 1],
+        )
+    )
+    return boxes
+
+
+def _fixed(spec: ModelSpec) -> list[_Box]:
+    """A chain of stages, as the networks of :mod:`autofgl.nn.models` are built."""
+    stages = [("features", f"{spec.in_features} wide", "data"), *_stages(spec)]
+    stages.append(("classes", str(spec.classes), "data"))
+    return [
+        _Box(title, detail, row, 0, kind, [row - 1] if row else [])
+        for row, (title, detail, kind) in enumerate(stages)
+    ]
+
+
+def _stages(spec: ModelSpec) -> list[tuple[str, str, str]]:
+    """Title, detail and kind of each stage between features and classes."""
+    widths = [spec.hidden] * (spec.layers - 1) + [spec.classes]
+    into = ("linear", f"{spec.hidden} wide", "stage")
+    out = ("linear", f"{spec.classes} wide", "stage")
+    match spec.family:
+        case "sgc":
+            return [("sgc", f"{spec.steps} hops", "layer")]
+        case "appnp":
+            linear = [("linear", f"{width} wide", "stage") for width in widths]
+            return [*linear, ("appnp", f"{spec.steps} hops", "layer")]
+        case "agnn":
+            return [into, *[("agnn", f"layer {at + 1}", "layer") for at in range(spec.layers)], out]
+        case "sfgnn":
+            passes = [("sage", f"layer {at + 1}", "layer") for at in range(spec.layers)]
+            first = ("linear", f"{spec.hidden} wide", "stage")
+            return [into, *passes, ("length 1", "embedding", "stage"), first, out]
+        case "gatedgraph":
+            return [into, ("gatedgraph", f"{spec.layers} steps", "layer"), out]
+    return [(spec.family, f"{width} wide", "layer") for width in widths]
+
+
+def _depths(genotype: Genotype) -> dict[int, int]:
+    """How many layers lie between each layer and stage 1, itself included."""
+    depths: dict[int, int] = {}
+    for index, layer in enumerate(genotype.existing, 1):
+        depths[index] = depths.get(layer.previous or 0, 0) + 1
+    return depths
+
+
+def _columns(genotype: Genotype) -> dict[int, float]:
+    """Leaves side by side, other layers above the middle of what reads them."""
+    below: dict[int, list[int]] = {index: [] for index in range(genotype.depth + 1)}
+    for index, layer in enumerate(genotype.existing, 1):
+        below[layer.previous or 0].append(index)
+    places: dict[int, float] = {}
+    leaves = 0
+
+    def place(index: int) -> float:
+        nonlocal leaves
+        children = [place(child) for child in below[index]]
+        if children:
+            places[index] = (children[0] + children[-1]) / 2
+        else:
+            places[index] = leaves
+            leaves += 1
+        return places[index]
+
+    place(0)
+    del places[0]
+    return places
+
+
+def _edge(source: _Box, target: _Box) -> Safe:
+    """A line from the bottom of a box to the top of another; over several rows it swings out."""
+    x1, y1 = _centre(source)[0], _top(source) + _BOX_HEIGHT
+    x2, y2 = _centre(target)[0], _top(target)
+    bend = (y2 - y1) / 2
+    swing = 0.0
+    if target.row - source.row > 1 and abs(x2 - x1) < _BOX_WIDTH / 2:
+        swing = _BOX_WIDTH / 2 + _GAP_X / 2
+    path = (
+        f"M{x1:.1f},{y1:.1f} C{x1 + swing:.1f},{y1 + bend:.1f} "
+        f"{x2 + swing:.1f},{y2 - bend:.1f} {x2:.1f},{y2 - 6:.1f}"
+    )
+    arrow = f"{x2 - 4:.1f},{y2 - 7:.1f} {x2 + 4:.1f},{y2 - 7:.1f} {x2:.1f},{y2 - 1:.1f}"
+    return element(
+        "g", element("path", d=path, class_="edge"), element("polygon", points=arrow, class_="tip")
+    )
+
+
+def _drawn(box: _Box) -> Safe:
+    x, y = _centre(box)
+    return element(
+        "g",
+        element(
+            "rect",
+            x=x - _BOX_WIDTH / 2,
+            y=_top(box),
+            width=_BOX_WIDTH,
+            height=_BOX_HEIGHT,
+            rx=8,
+            class_=f"box {box.kind}",
+        ),
+        element("text", box.title, x=x, y=y - 3, text_anchor="middle", class_="title"),
+        element("text", box.detail, x=x, y=y + 14, text_anchor="middle", class_="detail"),
+    )
+
+
+def _centre(box: _Box) -> tuple[float, float]:
+    return (
+        _MARGIN + box.column * (_BOX_WIDTH + _GAP_X) + _BOX_WIDTH / 2,
+        _top(box) + _BOX_HEIGHT / 2,
+    )
+
+
+def _top(box: _Box) -> float:
+    return _MARGIN + box.row * (_BOX_HEIGHT + _GAP_Y)
+
+
+def _in_words(boxes: list[_Box]) -> str:
+    named = [f"{box.title} ({box.detail})" for box in boxes]
+    told = [
+        f"{named[at]} reads {' and '.join(named[source] for source in box.reads)}"
+        for at, box in enumerate(boxes)
+        if box.reads
+    ]
+    return "; ".join(told) + "."

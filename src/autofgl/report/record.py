@@ -1,0 +1,160 @@
+"""A run folder as its report reads it: whatever is there, finished or not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from autofgl.errors import AutoFGLError
+from autofgl.nn.networks import NetworkSpec, spec_from_json
+from autofgl.report.chart import Mark, Series
+from autofgl.report.numbers import is_number
+from autofgl.runs.export import read_description
+from autofgl.runs.folder import RunFolder
+from autofgl.runs.history import read_history
+
+#: Where one of these changes from a row to the next, something else is measured than before.
+_PARTS = ("phase", "finalist", "candidate", "episode", "trial")
+#: More phases than these are not marked on an axis.
+_MOST_MARKS = 6
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What is known of a run.
+
+    Attributes:
+        path: Its folder.
+        config: What ``config.yaml`` holds.
+        history: The rows of ``history.jsonl`` that have a round.
+        result: What ``result.json`` holds; empty before the run is finished.
+        data: What ``data.json`` holds; may be empty.
+        network: The trained network; none before the run is finished.
+        networks: Networks by client, where clients have networks of their own.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    history: list[Row]
+    result: dict[str, Any]
+    data: dict[str, Any]
+    network: NetworkSpec | None
+    networks: dict[str, NetworkSpec] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """Read a run folder.
+
+        Raises:
+            UserError: There is no run.
+        """
+        folder = RunFolder.open(path)
+        rows = [row for row in read_history(folder.history) if isinstance(row, dict)]
+        network, networks = _networks(path)
+        return cls(
+            path=path,
+            config=folder.read_config(),
+            history=[row for row in rows if is_number(row.get("round"))],
+            result=_json(folder.result),
+            data=_json(folder.data),
+            network=network,
+            networks=networks,
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has its result."""
+        return bool(self.result)
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return str(self.config.get("method", "a run"))
+
+    @cached_property
+    def client_names(self) -> set[str]:
+        """Names of the clients, as far as the folder tells."""
+        told = [*_dicts(self.data.get("clients")), *_dicts(self.result.get("per_client"))]
+        return {str(row["name"]) for row in told if "name" in row}
+
+    @cached_property
+    def numeric_keys(self) -> list[str]:
+        """Names of everything in the history that is a number somewhere, in their order."""
+        return list(
+            dict.fromkeys(
+                key for row in self.history for key, value in row.items() if is_number(value)
+            )
+        )
+
+    @cached_property
+    def marks(self) -> list[Mark]:
+        """Where the phases of the run begin."""
+        phases = groupby(self.history, key=lambda row: row.get("phase"))
+        found = [
+            Mark(next(rows)["round"], str(phase)) for phase, rows in phases if phase is not None
+        ]
+        return found if 1 < len(found) <= _MOST_MARKS else []
+
+    @cached_property
+    def parts(self) -> list[tuple[str, ...]]:
+        """For each row, of what it is a part: phase, candidate, episode and so on."""
+        return [tuple(str(row.get(part)) for part in _PARTS) for row in self.history]
+
+    def series(self, key: str, name: str, x: str = "round", gaps: bool = True) -> Series:
+        """A figure of the history; with gaps where something else begins to be measured."""
+        points = [(row.get(x), row.get(key)) for row in self.history]
+        if not gaps:
+            return Series.of(name, points)
+        return Series.of(name, points, self.parts)
+
+    @cached_property
+    def last_phase(self) -> RunRecord:
+        """The same run with the rows of its last phase only; itself if it has a single one."""
+        phase = self.history[-1].get("phase") if self.history else None
+        rows = [row for row in self.history if row.get("phase") == phase]
+        return self if len(rows) == len(self.history) else replace(self, history=rows)
+
+    def dicts(self, key: str) -> list[Row]:
+        """A list of the result whose entries are all mappings; empty if it is none."""
+        return _dicts(self.result.get(key))
+
+
+def _dicts(value: Any) -> list[Row]:
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        return []
+    return value
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _networks(path: Path) -> tuple[NetworkSpec | None, dict[str, NetworkSpec]]:
+    """The network of a run, and those of its clients if they differ."""
+    try:
+        description = read_description(path)
+        told = description.get("networks") or {}
+        own = {str(name): spec_from_json(spec) for name, spec in told.items()}
+        return spec_from_json(description["network"]), own
+    except (AutoFGLError, KeyError, TypeError, AttributeError):
+        return None, {}
+
+
+def pairs(row: Row, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Keys and values of a nested mapping, inner keys after their outer ones."""
+    for key, value in row.items():
+        if isinstance(value, dict) and value:
+            yield from pairs(value, f"{prefix}{key} ")
+        else:
+            yield f"{prefix}{key}", value

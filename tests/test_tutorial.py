@@ -1,0 +1,55 @@
+"""The tutorial for newcomers, run as it is written."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from autofgl.cli import main
+
+TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorials" / "own-graphs.md"
+
+
+def commands(text: str) -> list[list[str]]:
+    """Words after ``autofgl`` of every command in the text's blocks."""
+    blocks = re.findall(r"```bash\n(.*?)```", text, flags=re.DOTALL)
+    lines = [line.split(" #")[0] for block in blocks for line in block.splitlines()]
+    return [line.split()[1:] for line in lines if line.startswith("autofgl ")]
+
+
+@pytest.mark.slow
+def test_own_graphs_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = TUTORIAL.read_text()
+    monkeypatch.chdir(tmp_path)
+    script = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert script
+    (tmp_path / "make_graphs.py").write_text(script[1])
+    runpy.run_path("make_graphs.py")
+    found = commands(text)
+    assert [words[0] for words in found] == ["run", "compare", "predict"]
+    for words in found:
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 0, words
+    for path in ("runs/together/report.html", "runs/worth/compare.html", "bank.csv"):
+        assert (tmp_path / path).is_file()
+
+
+def test_files_beside_the_equations_exist() -> None:
+    text = (TUTORIAL.parents[1] / "equations.md").read_text()
+    root = TUTORIAL.parents[2]
+    found = re.findall(r"`([a-z_/]+\.py)`", text)
+    assert len(found) > 40
+    for name in found:
+        folder = "tests" if Path(name).name.startswith("test_") else "src/autofgl"
+        assert (root / folder / name).is_file(), name
+
+
+def test_every_command_of_the_pages_is_known() -> None:
+    """What a reader is told to type exists."""
+    known = {"run", "report", "watch", "compare", "reproduce", "predict", "diagnose", "methods"}
+    known |= {"datasets", "site"}
+    for path in (*TUTORIAL.parents[1].rglob("*.md"), TUTORIAL.parents[2] / "README.md"):
+        for word in re.findall(r"`autofgl ([a-z]+)", path.read_text()):
+            assert word in known, (path, word)
