@@ -116,7 +116,7 @@ def bare_grpc(kits: Path) -> Iterator[Round]:
         calls = []
         for port in ports:
             channel = grpc.secure_channel(f"localhost:{port}", credentials, options=_unlimited())
-            grpc.channel_ready_future(channel).result(60)
+            grpc.channel_ready_future(channel).result(180)
             calls.append(channel.unary_unary("/e/echo"))
 
         def make(payload: Payload) -> None:
@@ -132,7 +132,11 @@ def bare_grpc(kits: Path) -> Iterator[Round]:
 
 
 def _unlimited() -> list[tuple[str, int]]:
-    return [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+    return [
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.max_reconnect_backoff_ms", 500),  # the servers may start slowly
+    ]
 
 
 def seconds(make: Round, payload: Payload, rounds: int) -> float:
