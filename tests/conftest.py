@@ -3,19 +3,24 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.datasets import DataSettings
 
+# Nothing here is timed: a busy machine must not fail a property.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
+
 
 @pytest.fixture(scope="session")
 def small_graph() -> ClientGraph:
     """120 nodes, 3 classes, a split of its own."""
-    settings = DataSettings(
+    small = DataSettings(
         nodes=120, classes=3, features=36, degree=6, homophily=0.85, topic_strength=0.6
     )
-    return autofgl.load("synthetic", seed=1, settings=settings)
+    return autofgl.load("synthetic", seed=1, settings=small)
 
 
 @pytest.fixture(scope="session")
