@@ -78,6 +78,7 @@ def _curve(figure: Figure, panel: Panel, lines: Lines, x: str, y: str) -> Chart:
         _FORMS.get(y, plain),
         _FORMS.get(x, plain),
         whole_x=x == "episode",
+        log_x=x == "cost",  # samplers differ by orders of magnitude
         note=_SPREAD,
     )
 
