@@ -6,9 +6,9 @@ validation nodes. The paper evaluates on local test data; here test nodes are ne
 Equal accuracies are told apart by the loss, since a client has few validation nodes.
 
 What is evaluated is not the trained network itself but one on the way to it, as an average would be
-(:func:`stake_of`). Alone, a network that was trained on a few own nodes is worse than the
-federation's, so that those chromosomes win which train least, and the federation ceases to learn: a
-tragedy of the commons (docs/results/graphfl-ga.md).
+(:func:`stake_of`). When trained networks were judged alone, chromosomes won that hardly trained, and
+the federation ceased to learn: a tragedy of the commons, as we read it
+(docs/results/graphfl-ga.md).
 
 What a trial costs is kept low: it computes nothing for nodes that are neither judged nor trained on
 nor near them, the inputs for each distance are laid out once, a chromosome is tried once in a
