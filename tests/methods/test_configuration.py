@@ -12,11 +12,12 @@ from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.configuration import Configurations
-from autofgl.methods.configurator import Configurator, measured, reach, stake_of
+from autofgl.methods.configurator import Configurator, stake_of
 from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
 from autofgl.methods.meta_model import MetaModel, unseen
 from autofgl.methods.settings import model_spec
 from autofgl.methods.slices import Shape, take
+from autofgl.methods.trial_field import measured, reach
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.networks import build_network
 from autofgl.search.genetic import Genetic, RandomChromosomes

@@ -6,8 +6,8 @@ validation nodes. The paper evaluates on local test data; here test nodes are ne
 Equal accuracies are told apart by the loss, since a client has few validation nodes.
 
 What is evaluated is not the trained network itself but one on the way to it, as an average would be
-(:func:`stake_of`). When trained networks were judged alone, chromosomes won that hardly trained, and
-the federation ceased to learn: a tragedy of the commons, as we read it
+(:func:`stake_of`). When trained networks were judged alone, chromosomes won that hardly trained,
+and the federation ceased to learn: a tragedy of the commons, as we read it
 (docs/results/graphfl-ga.md).
 
 What a trial costs is kept low: it computes nothing for nodes that are neither judged nor trained on
@@ -19,32 +19,24 @@ optimiser goes on with the moments that the client's training left for a network
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-
-import numpy as np
-import torch
-from torch import Tensor
-from torch.nn import functional as F
+from dataclasses import dataclass
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import Bools, ClientGraph
+from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.configuration import Configurations
 from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
-from autofgl.methods.local_model import Inputs
-from autofgl.methods.meta_model import MetaModel, unseen
+from autofgl.methods.meta_model import MetaModel
 from autofgl.methods.method import Weights
 from autofgl.methods.settings import model_spec
 from autofgl.methods.slices import Arrays, take
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.methods.trial_field import Field, reach, without_test
 from autofgl.search.genes import Chromosome
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.seeding import numpy_generator
 
 #: Loss counts so much less than accuracy: it only decides between equals.
 _TIE = 1e-4
-#: Up to so many nodes dense matrices are faster.
-_DENSE = 128
 #: Genes that decide which entries a network holds.
 _SHAPE = ("model", "layers", "hidden")
 _SEARCHERS = {"genetic": Genetic, "random": RandomChromosomes}
@@ -82,8 +74,8 @@ class Configurator:
         self.space = Configurations(model_spec(graph, settings), settings)
         self._settings = settings
         self._seed = seed
-        self._graph = _without_test(graph, settings, seed)
-        self._fields: dict[int, tuple[_Field, _Field]] = {}
+        self._graph = without_test(graph, settings, seed)
+        self._fields: dict[int, tuple[Field, Field]] = {}
         self._searcher: Genetic | None = None
         self._moments: dict[str, Payload] = {}
 
@@ -225,67 +217,13 @@ class Configurator:
             [own] if settings.environment else [],
         )
 
-    def _fields_of(self, hops: int) -> tuple["_Field", "_Field"]:
+    def _fields_of(self, hops: int) -> tuple["Field", "Field"]:
         if hops not in self._fields:
             self._fields[hops] = (
-                _Field.around(self._graph, self._graph.train_mask, hops, self._settings),
-                _Field.around(self._graph, self._graph.val_mask, hops, self._settings),
+                Field.around(self._graph, self._graph.train_mask, hops, self._settings),
+                Field.around(self._graph, self._graph.val_mask, hops, self._settings),
             )
         return self._fields[hops]
-
-
-@dataclass(frozen=True)
-class _Field:
-    """All that the outputs of some nodes depend on.
-
-    Attributes:
-        graph: The part of the graph.
-        inputs: Its inputs.
-    """
-
-    graph: ClientGraph
-    inputs: Inputs
-
-    @classmethod
-    def around(
-        cls, graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASettings
-    ) -> "_Field":
-        """The nodes within ``hops`` of some, and one hop more, for the degrees of the farthest."""
-        near = nodes.copy()
-        source, target = graph.edge_index
-        for _ in range(hops + 1):
-            near[source[near[target]]] = True
-        part = _induced(graph, near)
-        dense = part.num_nodes <= _DENSE
-        return cls(part, Inputs.of(part, settings.normalize_features, dense))
-
-    @torch.no_grad()
-    def judge(self, model: MetaModel, settings: GraphFLGASettings) -> tuple[float, float]:
-        """Accuracy, or what is measured instead, and mean loss of the validation nodes.
-
-        Raises:
-            AutoFGLError: The network is not finite.
-        """
-        ways = []
-        if settings.fitness != "adapted":
-            ways.append(model.outputs(self.inputs))
-        if settings.fitness != "trained":
-            ways.append(model.adapted_outputs(self.inputs))
-        nodes, labels = self.inputs.nodes[1], self.inputs.labels[1]
-        right = [measured(settings.measure, logits[nodes], labels) for logits in ways]
-        losses = [float(F.cross_entropy(logits[nodes], labels)) for logits in ways]
-        if not all(map(math.isfinite, losses)):
-            raise AutoFGLError("the loss on validation nodes is not finite")
-        return sum(right) / len(ways), sum(losses) / len(ways)
-
-
-def measured(what: str, logits: Tensor, labels: Tensor) -> float:
-    """Accuracy, or its mean with how much less the loss is than that of guessing (1 for none)."""
-    accuracy = float((logits.argmax(1) == labels).float().mean())
-    if what == "accuracy":
-        return accuracy
-    skill = 1 - float(F.cross_entropy(logits, labels)) / math.log(max(logits.shape[1], 2))
-    return (accuracy + skill) / 2
 
 
 def stake_of(share: float) -> float:
@@ -301,36 +239,3 @@ def stake_of(share: float) -> float:
 def moved(before: Weights, trained: Weights, stake: float) -> Weights:
     """A network on the way from its weights before training to those after, at ``stake`` of it."""
     return {name: value + stake * (trained[name] - value) for name, value in before.items()}
-
-
-def reach(spec: ModelSpec) -> int:
-    """Hops beyond which a node does not enter a network's output."""
-    return spec.steps if spec.family in ("sgc", "appnp") else spec.layers
-
-
-def _without_test(graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> ClientGraph:
-    """The graph as a search may see it: no test nodes, and no labels that are not to be seen."""
-    seen = ~np.isin(graph.y, unseen(graph.classes, settings.unseen_classes, seed))
-    none = np.zeros_like(graph.test_mask)
-    return replace(
-        graph,
-        y=np.where(seen & (graph.train_mask | graph.val_mask), graph.y, -1),
-        train_mask=graph.train_mask & seen,
-        val_mask=graph.val_mask & seen,
-        test_mask=none,
-    )
-
-
-def _induced(graph: ClientGraph, keep: Bools) -> ClientGraph:
-    place = np.cumsum(keep) - 1
-    inside = keep[graph.edge_index].all(axis=0)
-    return replace(
-        graph,
-        x=graph.x[np.flatnonzero(keep)],
-        edge_index=place[graph.edge_index[:, inside]],
-        y=graph.y[keep],
-        train_mask=graph.train_mask[keep],
-        val_mask=graph.val_mask[keep],
-        test_mask=graph.test_mask[keep],
-        node_id=graph.node_id[keep],
-    )
