@@ -95,7 +95,7 @@ def assert_consistent(block: Block, matrix: Neighbourhood, targets: Ints) -> Non
     assert (dense(matrix)[row, block.sources[block.indices]] > 0).all()
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("targets", [[0, 1, 2, 3, 4, 5], [0, 5], [5], [4, 1, 4, 0], []])
 def test_blocks_are_consistent(rule: Rule, targets: list[int], mixed: Neighbourhood) -> None:
     nodes = np.array(targets, np.int64)
@@ -147,7 +147,7 @@ def test_keeping_all_is_everything(mixed: Neighbourhood) -> None:
 @pytest.mark.parametrize(
     "rule",
     [Keep(0.0), Keep(0.05), Keep(0.3), Keep(0.8), Fanout(1), Fanout(2), Fanout(3), Fanout(7)],
-    ids=str,
+    ids=lambda rule: type(rule).__name__,
 )
 def test_no_entry_of_a_row_is_biased(rule: Rule, mixed: Neighbourhood) -> None:
     assert_unbiased(draws_of_rows(rule, mixed, 20_000), mixed)
@@ -230,7 +230,7 @@ def test_external_columns_are_drawn_from_the_whole_row_only(
         assert inside.sources.max() < matrix.own
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_matrix_is_the_block_and_has_a_gradient(
     rule: Rule, small_clients: list[ClientGraph]
 ) -> None:
@@ -265,7 +265,7 @@ def test_full_blocks_compute_what_the_whole_graph_does(small_graph: ClientGraph)
     torch.testing.assert_close(top.matrix @ hidden, expected)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_memory_does_not_grow_with_the_graph(rule: Rule) -> None:
     nodes = 100_000
     own = np.arange(nodes)
@@ -288,14 +288,14 @@ def test_memory_does_not_grow_with_the_graph(rule: Rule) -> None:
     assert peak < nodes / 4  # bytes
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 @pytest.mark.parametrize("wrong", [-1, 6])
 def test_foreign_targets_are_refused(rule: Rule, wrong: int, mixed: Neighbourhood) -> None:
     with pytest.raises(GraphError, match=f"node {wrong} is none of the client's 6 nodes"):
         rule(mixed, np.array([2, wrong]), generator())
 
 
-@pytest.mark.parametrize("rule", RULES, ids=str)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
 def test_a_client_without_nodes(rule: Rule) -> None:
     block = rule(client([], nodes=0), np.zeros(0, np.int64), generator())
     assert block.shape == (0, 0)
