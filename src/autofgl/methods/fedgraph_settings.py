@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from autofgl.methods.settings import TrainSettings
+from autofgl.methods.settings import ClientsSettings, TrainSettings
 
 
-class FedGraphSettings(TrainSettings):
+class FedGraphSettings(ClientsSettings, TrainSettings):
     """The paper's training (section 5.1), its sampling, and the learning of the latter."""
 
     hidden: int = Field(default=16, ge=1, description="width of the hidden layers")
@@ -103,15 +103,6 @@ class FedGraphSettings(TrainSettings):
     )
     server_graph: str = Field(
         default="", description="graph file of the server to judge by, where sites have their own"
-    )
-    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
-    secure_threshold: int = Field(
-        default=0,
-        ge=0,
-        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
-    )
-    timeout: float = Field(
-        default=0, ge=0, description="seconds that a client may take for a step; 0: no limit"
     )
 
     @field_validator("keep", "fanouts", mode="before")

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from autofgl.methods.settings import AloneSettings
+from autofgl.methods.settings import AloneSettings, ClientsSettings
 
 
-class GraphFLSettings(AloneSettings):
+class GraphFLSettings(ClientsSettings, AloneSettings):
     """Meta-learning at the clients, averaging, and adaptation in the test phase.
 
     The rate of the outer step is ``lr``, as the optimiser's rate is in every method.
@@ -63,13 +63,4 @@ class GraphFLSettings(AloneSettings):
     )
     participation: float = Field(
         default=1.0, gt=0, le=1, description="share of the clients that train in a round"
-    )
-    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
-    secure_threshold: int = Field(
-        default=0,
-        ge=0,
-        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
-    )
-    timeout: float = Field(
-        default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
     )

@@ -67,10 +67,24 @@ class TrainSettings(BaseModel):
         return given
 
 
-class FederationSettings(BaseModel):
-    """How often and what clients exchange."""
+class ClientsSettings(BaseModel):
+    """How many clients it takes, and for how long one waits for them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
+    secure_threshold: int = Field(
+        default=0,
+        ge=0,
+        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
+    )
+    timeout: float = Field(
+        default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
+    )
+
+
+class FederationSettings(ClientsSettings):
+    """How often and what clients exchange."""
 
     local_epochs: int = Field(
         default=3, ge=1, description="local epochs in a round (aggregate=parameters)"
@@ -82,15 +96,6 @@ class FederationSettings(BaseModel):
     )
     participation: float = Field(
         default=1.0, gt=0, le=1, description="share of the clients that train in a round"
-    )
-    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
-    secure_threshold: int = Field(
-        default=0,
-        ge=0,
-        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
-    )
-    timeout: float = Field(
-        default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
     )
 
 

@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError
 
 from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.settings import TrainSettings
+from autofgl.methods.settings import ClientsSettings, TrainSettings
 from autofgl.nn.models.spec import ModelSpec
 
 #: What each client may have a value of its own for.
@@ -16,7 +16,7 @@ OWN = ("dropout", "weight_decay", "layers", "lr")
 COMMON = "hidden"
 
 
-class SFGNNSettings(TrainSettings):
+class SFGNNSettings(ClientsSettings, TrainSettings):
     """Separated message passing and a federated discriminator."""
 
     layers: int = Field(default=2, ge=1, le=16, description="depth K of the message passing")
@@ -40,15 +40,6 @@ class SFGNNSettings(TrainSettings):
         default=False,
         description="put every client's whole network into the run folder; else message passing "
         "never leaves its client",
-    )
-    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
-    secure_threshold: int = Field(
-        default=0,
-        ge=0,
-        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
-    )
-    timeout: float = Field(
-        default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
     )
 
 
