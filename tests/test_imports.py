@@ -30,7 +30,7 @@ ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
     "tensorboard": {"runs/tensorboard.py"},
     "msgpack": {"federation/payload.py"},
-    "typer": {"cli.py", "cli_pages.py", "cli_site.py"},
+    "typer": {"cli.py", "cli_pages.py", "cli_options.py", "cli_site.py"},
     "tenseal": {"secure/ckks.py"},
     "optuna": {"search/bayes.py", "search/study_file.py"},
     "sqlalchemy": {"search/study_file.py"},

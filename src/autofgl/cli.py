@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from autofgl import cli_pages
+from autofgl.cli_options import Clients, DataRoot, Dataset, Graphs
 from autofgl.cli_site import app as site_app
 from autofgl.errors import AutoFGLError, UserError
 
@@ -40,14 +41,9 @@ def run(
     method: Annotated[
         str | None, typer.Argument(help="Method (see autofgl methods); not needed with --resume.")
     ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Dataset (see autofgl datasets). [default: cora]")
-    ] = None,
-    graphs: Annotated[
-        list[str] | None,
-        typer.Option(help="Graph files, one for each client; one file with --clients is cut."),
-    ] = None,
-    clients: Annotated[int | None, typer.Option(help="Number of clients. [default: 3]")] = None,
+    dataset: Dataset = None,
+    graphs: Graphs = None,
+    clients: Clients = None,
     partition: Annotated[
         str | None, typer.Option(help="How the graph is cut, e.g. metis. [default: metis]")
     ] = None,
@@ -73,9 +69,7 @@ def run(
             "mutual TLS between them. [default: inprocess]"
         ),
     ] = None,
-    data_root: Annotated[
-        str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
-    ] = None,
+    data_root: DataRoot = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder. [default: a new one below runs/]")
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from autofgl.cli_options import Clients, DataRoot, Dataset, Graphs, Secure
 from autofgl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -58,16 +59,11 @@ def compare(
             help="Methods, each with settings of its own if any: fedavg:model=gat,lr=0.02"
         ),
     ],
-    dataset: Annotated[
-        str | None, typer.Option(help="Dataset (see autofgl datasets). [default: cora]")
-    ] = None,
-    graphs: Annotated[
-        list[str] | None,
-        typer.Option(help="Graph files, one for each client; one file with --clients is cut."),
-    ] = None,
-    clients: Annotated[int | None, typer.Option(help="Number of clients. [default: 3]")] = None,
+    dataset: Dataset = None,
+    graphs: Graphs = None,
+    clients: Clients = None,
     partition: Annotated[str, typer.Option(help="How the graph is cut.")] = "metis",
-    secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
+    secure: Secure = "none",
     seeds: Annotated[int, typer.Option(help="Seeds of each method.")] = 5,
     budget: Annotated[
         str, typer.Option(help="Time for each run, the same for all, e.g. 90s, '10m cpu'.")
@@ -76,9 +72,7 @@ def compare(
         list[str] | None,
         typer.Option("--set", help="Settings, key=value …, for every method that reads them."),
     ] = None,
-    data_root: Annotated[
-        str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
-    ] = None,
+    data_root: DataRoot = None,
     out: Annotated[
         Path, typer.Option(help="Folder of the comparison; the same one goes on.")
     ] = Path("runs/comparison"),
@@ -133,10 +127,8 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="One dataset, one seed, little time for each run.")
     ] = False,
-    secure: Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")] = "none",
-    data_root: Annotated[
-        str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
-    ] = None,
+    secure: Secure = "none",
+    data_root: DataRoot = None,
 ) -> None:
     """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
     from autofgl.reproduce.contents import VIEWS
