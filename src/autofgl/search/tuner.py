@@ -1,6 +1,7 @@
 """What every searcher over chromosomes of mixed type offers, and what it remembers."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
@@ -148,7 +149,7 @@ class Trials:
         return number if number is not None and self.all[number].status == status else None
 
 
-class TrialTuner:
+class TrialTuner(ABC):
     """A tuner whose proposals depend on the trials so far and their number alone.
 
     Args:
@@ -163,9 +164,9 @@ class TrialTuner:
         """The space."""
         return self.trials.genes
 
+    @abstractmethod
     def propose(self) -> Chromosome | None:
         """The next chromosome; None when there is nothing left to ask."""
-        raise NotImplementedError
 
     def ask(self, n: int = 1) -> list[Chromosome]:
         """See :class:`Tuner`."""
@@ -202,5 +203,5 @@ class TrialTuner:
                 break
         return drawn
 
-    def _changed(self, numbers: Sequence[int]) -> None:
+    def _changed(self, numbers: Sequence[int]) -> None:  # noqa: B027
         """Called with the numbers of trials that are new or have changed."""
