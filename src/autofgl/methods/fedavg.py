@@ -26,7 +26,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedavg_client import COUNT_UNIT, FedAvgClient
 from autofgl.methods.method import Method, Outcome, Row, Weights
-from autofgl.methods.metrics import BestRound, Metrics, scale_up
+from autofgl.methods.metrics import BestRound, Metrics, by_client, scale_up
 from autofgl.methods.outcome import Report, outcome
 from autofgl.methods.settings import FederatedSettings, FederatedTraining, model_spec
 from autofgl.methods.sums import FederatedSums, average
@@ -118,6 +118,7 @@ class FedAvg(Method):
             self._news["keep"] = keep
         row = {"round": self.round, **asdict(metrics), "clients": len(chosen & set(replies.ok))}
         del row["val_nodes"]
+        row |= by_client(self._sums.own_parts(replies.ok, "metrics"))
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
     def before_checkpoint(self) -> None:

@@ -47,7 +47,7 @@ from autofgl.methods.fedgraph_pass import exchanges
 from autofgl.methods.fedgraph_schedule import Phase, Schedule
 from autofgl.methods.fedgraph_settings import FedGraphSettings
 from autofgl.methods.method import Method, Outcome, Row, Weights
-from autofgl.methods.metrics import BestRound, Metrics, scale_up
+from autofgl.methods.metrics import BestRound, Metrics, by_client, scale_up
 from autofgl.methods.outcome import Report, outcome
 from autofgl.methods.sampling_policy import SamplingPolicy
 from autofgl.methods.server_test import ServerTest
@@ -285,12 +285,13 @@ class FedGraph(Method):
     def _judge(self, at: int) -> Row:
         """Figures of the present weights, which are kept if they are the best so far."""
         tag = f"evaluation-{at}"
-        metrics = self._metrics(self._evaluate(self._weights, tag), tag)
+        replies = self._evaluate(self._weights, tag)
+        metrics = self._metrics(replies, tag)
         if self._best.update(at, metrics):
             self._best_weights = self._weights
         row = asdict(metrics)
         del row["val_nodes"], row["train_loss"]
-        return row
+        return row | by_client(self._sums.own_parts(replies, "metrics"))
 
     def _evaluate(
         self, weights: Weights, tag: str, purpose: str = "evaluate", describe: bool = False

@@ -44,7 +44,7 @@ from autofgl.methods.fedavg_client import COUNT_UNIT
 from autofgl.methods.graphfl_client import GROUPS, KINDS, GraphFLClient
 from autofgl.methods.graphfl_settings import GraphFLSettings
 from autofgl.methods.method import Method, Outcome, Row, Weights
-from autofgl.methods.metrics import SIZE, BestRound, Metrics, scale_up
+from autofgl.methods.metrics import SIZE, BestRound, Metrics, by_client, scale_up
 from autofgl.methods.outcome import Report, outcome
 from autofgl.methods.settings import model_spec
 from autofgl.methods.sums import FederatedSums, average
@@ -122,6 +122,7 @@ class GraphFL(Method):
         row: Row = {"round": self.round, **self._judge(self.round - 1, total.pop("metrics"))}
         row["query_loss"] = self._absorb(total)
         row["clients"] = len(chosen & set(replies.ok))
+        row |= by_client(self._sums.own_parts(replies.ok, "metrics"))
         row |= self._note(replies.ok)
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 

@@ -5,7 +5,7 @@ and the server needs no client's own figures (METHODS, common setting: each clie
 number of training, validation or test nodes, and one with none weighs nothing).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -58,6 +58,21 @@ def scale_up(scaled: Sums, totals: Sequence[int]) -> Sums:
     sums = scaled.reshape(len(SPLITS), 3) * _divisors(totals)
     sums[:, 1:] = np.rint(sums[:, 1:])
     return sums.reshape(-1)
+
+
+def by_client(parts: Mapping[str, Mapping[str, Sums]]) -> dict[str, dict[str, float]]:
+    """``client_val_accuracy`` for the history, of clients that have validation nodes.
+
+    Args:
+        parts: What each client contributed to a sum, with its scaled sums under ``metrics``; those
+            of further kinds, after the first, are left out. Empty where the server sees sums alone.
+    """
+    found = {}
+    for name, vectors in parts.items():
+        _, correct, count = vectors["metrics"][:SIZE].reshape(len(SPLITS), 3)[SPLITS.index("val")]
+        if count > 0:
+            found[name] = float(correct / count)
+    return {"client_val_accuracy": found} if found else {}
 
 
 def _divisors(totals: Sequence[int]) -> Sums:

@@ -11,7 +11,7 @@ from autofgl.federation.payload import Payload
 from autofgl.methods.fedavg_client import COUNT_UNIT
 from autofgl.methods.label_mixing import distribution
 from autofgl.methods.method import Row
-from autofgl.methods.metrics import BestRound, Metrics, scale_up
+from autofgl.methods.metrics import BestRound, Metrics, by_client, scale_up
 from autofgl.methods.sums import FederatedSums, average
 
 #: ``call(op, payload, each)``: how the method that owns a training calls its clients.
@@ -64,6 +64,7 @@ class SeparatedTraining:
         if mean:
             self._news |= {"mean": mean, "labels": labels}
         row = {"round": self.round, **row, "clients": len(replies.ok)}
+        row |= by_client(self._sums.own_parts(replies.ok, "told"))
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
     def evaluate_last(self) -> Row:

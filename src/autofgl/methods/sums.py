@@ -10,6 +10,7 @@ from autofgl.federation.party import Context, Party
 from autofgl.federation.payload import Payload
 from autofgl.secure import SumClient, make_client, make_server
 from autofgl.secure.interface import Sums
+from autofgl.secure.plain import PlainServer, readable
 
 
 class SummingParty(Party):
@@ -51,6 +52,12 @@ class FederatedSums:
     def seal(self, tag: str, replies: Mapping[str, Payload], key: str) -> Payload:
         """The sum of what the replies hold under a key, for the parties to open."""
         return self._server.seal(tag, _contributions(replies, key), self._ask)
+
+    def own_parts(self, replies: Mapping[str, Payload], key: str) -> dict[str, Sums]:
+        """What each party contributed; only ``secure=none`` shows it, else there is nothing."""
+        if not isinstance(self._server, PlainServer):
+            return {}
+        return {name: readable(sent) for name, sent in _contributions(replies, key).items()}
 
     def _ask(self, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
         each = {name: {"phase": phase, "message": message} for name, message in messages.items()}

@@ -21,6 +21,8 @@ _NAMES = {
     "val_loss": "validation",
     "test_loss": "test",
 }
+#: Titles of figures that the history has for each client.
+_BY_CLIENT = {"client_val_accuracy": "Validation accuracy of the clients"}
 #: What other sections show, or what is no measure.
 _ELSEWHERE = frozenset(
     {
@@ -116,7 +118,7 @@ def _by_client(run: RunRecord) -> list[Chart]:
     )
     return [
         Chart(
-            f"{key.replace('_', ' ').capitalize()} of the clients",
+            _BY_CLIENT.get(key, f"{key.replace('_', ' ').capitalize()} of the clients"),
             "round",
             [client_band(run, key, "mean over clients")],
             form_of(key),

@@ -41,8 +41,7 @@ class PlainClient:
 
     def open(self, sealed: Payload) -> Sums:
         """See :class:`autofgl.secure.interface.SumClient`."""
-        layout = Layout.from_payload(sealed)
-        return layout.split(_values(sealed, layout))
+        return readable(sealed)
 
 
 class PlainServer:
@@ -78,6 +77,12 @@ class PlainServer:
         if not np.isfinite(flat).all():
             raise SecureSumError(f"the sum '{tag}' overflows or holds values that are not finite")
         return header.layout, flat, contributors
+
+
+def readable(message: Payload) -> Sums:
+    """The vectors of a contribution or of a sum, both of which are in the clear."""
+    layout = Layout.from_payload(message)
+    return layout.split(_values(message, layout))
 
 
 def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:
