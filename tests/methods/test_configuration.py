@@ -25,6 +25,7 @@ from autofgl.seeding import torch_generator
 
 QUICK: dict[str, Any] = {"population": 4, "iterations": 2, "inner_steps": 2, "adapt_steps": 2}
 QUICK |= {"hidden": 8, "dropout": 0.0, "measure": "accuracy", "structure_after": 0}
+QUICK |= {"structure_margin": 0.0}
 
 
 def space(**settings: Any) -> Configurations:
@@ -237,6 +238,20 @@ def test_time_may_count(small_clients: list[ClientGraph], monkeypatch: pytest.Mo
     assert dear.trial(own, 1, whole, 1.0)[0] == pytest.approx(
         free.trial(own, 1, whole, 1.0)[0] + 0.5
     )
+
+
+def test_another_shape_must_be_better_by_more_than_chance(small_clients: list[ClientGraph]) -> None:
+    client = small_clients[0]
+    free, bound = configurator(client), configurator(client, structure_margin=2.0)
+    own, whole = free.space.environment, free.space.initial(0)
+    for other, moves in (({"lr": 0.05}, False), ({"hops": 1}, False), ({"model": "gcn"}, True)):
+        chromosome = {**own, **other}
+        toll = 2 * 0.5 / np.sqrt(client.val_mask.sum()) if moves else 0.0
+        losses = [one.trial(chromosome, 1, whole, 1.0)[0] for one in (free, bound)]
+        assert losses[1] == pytest.approx(losses[0] + toll)
+    stays = configurator(client, structure_margin=1e3)
+    found = stays.evolve(1, whole, 1.0).chromosome
+    assert stays.space.shape_of(found) == stays.space.shape_of(own)
 
 
 def test_diverging_chromosomes_lose(small_clients: list[ClientGraph]) -> None:

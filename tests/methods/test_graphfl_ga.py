@@ -26,7 +26,7 @@ from autofgl.methods.slices import take
 from autofgl.secure import MODES
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
-QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0}
+QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
 
 
 def settings_of(**changed: Any) -> GraphFLGASettings:

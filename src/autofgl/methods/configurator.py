@@ -160,10 +160,20 @@ class Configurator:
             model.load_weights(trained)
         except AutoFGLError:
             return math.inf, None
-        value = -accuracy + _TIE * min(loss, 100.0)
+        value = -accuracy + _TIE * min(loss, 100.0) + self.toll(chromosome)
         if self._settings.time_weight:
             value += self._settings.time_weight * (time.perf_counter() - begin)
         return value, model
+
+    def toll(self, chromosome: Chromosome) -> float:
+        """What a network of another shape than the environment's must be better by.
+
+        It leaves the blocks that the others train, and on n validation nodes chance alone may make
+        it look better: the standard error of an accuracy is at most 1 / (2√n).
+        """
+        if self.space.shape_of(chromosome) == self.space.shape_of(self.space.environment):
+            return 0.0
+        return self._settings.structure_margin * 0.5 / math.sqrt(self._graph.val_mask.sum())
 
     def remember(self, chromosome: Chromosome, model: MetaModel) -> None:
         """Keep the moments of a network that was trained, for others of its shape."""

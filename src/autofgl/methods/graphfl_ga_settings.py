@@ -50,6 +50,12 @@ class GraphFLGASettings(GraphFLSettings):
         description="for so many rounds clients keep the shape of the environment's network: "
         "before it is trained, any other may seem better",
     )
+    structure_margin: float = Field(
+        default=1.0,
+        ge=0,
+        description="standard errors by which a network of another shape than the environment's "
+        "must be better on the client's validation nodes",
+    )
     families: str = Field(
         default="sgc,gcn,appnp",
         description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}",
