@@ -31,7 +31,7 @@ SMALL: dict[str, dict[str, str | float]] = {
     "fl-random": SMALL_TRIALS,
     "fl-rl": SMALL_TRIALS,
     "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8},
-    "sfgnn": {"collect_models": True},
+    "sfgnn": {"collect_models": True, "chosen_by": "client"},
     "asfgnn": {
         "trials": 2,
         "trial_rounds": 2,

@@ -102,6 +102,18 @@ def test_the_best_round_is_kept_at_the_clients(skewed: list[ClientGraph]) -> Non
     assert outcome.test_accuracy == pytest.approx(rows[best]["test_accuracy"])
 
 
+def test_a_client_may_choose_its_best_round_itself(skewed: list[ClientGraph]) -> None:
+    method = make("sfgnn", skewed, rounds=12, lr=0.03, chosen_by="client")
+    rows = rounds(method, 12)
+    outcome = method.finish()
+    own = {client["name"]: client["val_accuracy"] for client in outcome.per_client}
+    best = {name: max(row["client_val_accuracy"][name] for row in rows) for name in own}
+    assert all(own[name] > best[name] - 1e-9 for name in own)
+    assert outcome.extra["mean_val_accuracy"] == pytest.approx(sum(own.values()) / len(own))
+    common = max(row["mean_val_accuracy"] for row in rows)
+    assert outcome.extra["mean_val_accuracy"] > common, "else this test shows nothing"
+
+
 def test_it_learns_more_than_nothing(skewed: list[ClientGraph], out: Path) -> None:
     result = autofgl.run("sfgnn", skewed, out=out, rounds=40)
     assert result.figures["secure"] == "shares", "the method's own choice"

@@ -1,5 +1,6 @@
 """The client side of SFGNN and ASFGNN; :mod:`autofgl.methods.sfgnn` says what it does."""
 
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +13,7 @@ from autofgl.methods.fedavg_client import COUNT_UNIT
 from autofgl.methods.label_mixing import distribution, divergence, mixed
 from autofgl.methods.local_model import LocalModel
 from autofgl.methods.method import Weights
-from autofgl.methods.metrics import Metrics, Sums, scale_down
+from autofgl.methods.metrics import BestRound, Metrics, Sums, scale_down
 from autofgl.methods.outcome import describe
 from autofgl.methods.sfgnn_settings import SFGNNSettings, own_settings, sfgnn_spec
 from autofgl.methods.sums import SummingParty, weighted
@@ -25,6 +26,9 @@ class SFGNNClient(SummingParty):
     #: Weights of the last evaluation, and the best so far.
     _held: Weights
     _best: Weights
+    #: This client's own best round, and whether the last evaluation was it.
+    _own_best: BestRound
+    _own_held: bool
 
     operations: ClassVar[frozenset[str]] = SummingParty.operations | {
         "begin", "round", "conclude", "export",
@@ -62,12 +66,12 @@ class SFGNNClient(SummingParty):
         ``labels``, W_s and Q_s, once there are any; ``keep`` if the weights of the last evaluation
         are the best so far; ``contribute``, false for an evaluation alone.
         """
-        if payload["keep"]:
-            self._best = self._held
+        self._keep(payload["keep"])
         if "mean" in payload:
             self._mix(payload["mean"], payload["labels"])
         sums = self._local.evaluate()
         self._held = self._local.weights()
+        self._own_held = self._own_best.update(payload["round"] - 1, Metrics.of(sums))
         told: dict[str, Any] = self._figures(sums, payload["totals"])
         if payload["contribute"]:
             self._local.train(self._settings.local_epochs, payload["round"])
@@ -79,8 +83,7 @@ class SFGNNClient(SummingParty):
 
         Payload: ``stage``; ``totals``; ``keep`` if those of the last evaluation are the best.
         """
-        if payload["keep"]:
-            self._best = self._held
+        self._keep(payload["keep"])
         self._local.load_weights(self._best)
         told = self._figures(self._local.evaluate(), payload["totals"])
         told["seconds"] = np.array([self._local.inference_seconds(), 1.0])
@@ -106,6 +109,8 @@ class SFGNNClient(SummingParty):
             "trial": self._trial,
             "held": self._held,
             "best": self._best,
+            "own_best": asdict(self._own_best),
+            "own_held": self._own_held,
             **self._local.state(),
         }
 
@@ -113,7 +118,14 @@ class SFGNNClient(SummingParty):
         """Take up where :meth:`state` was taken."""
         self._adopt(state["hyper"], state["trial"])
         self._held, self._best = state["held"], state["best"]
+        self._own_best, self._own_held = BestRound(**state["own_best"]), state["own_held"]
         self._local.load_state(state)
+
+    def _keep(self, all_say_so: bool) -> None:
+        """Keep the weights of the last evaluation, if they are the best so far."""
+        own = self._settings.chosen_by == "client"
+        if self._own_held if own else all_say_so:
+            self._best = self._held
 
     def _adopt(self, hyper: Payload, trial: bool) -> None:
         """Build the network; what is known of the graph is laid out once."""
@@ -128,6 +140,7 @@ class SFGNNClient(SummingParty):
         self._local = self._models[trial]
         self._held = self._local.weights()
         self._best = self._held
+        self._own_best, self._own_held = BestRound(settings.select), False
 
     def _mix(self, mean: Weights, labels: Any) -> None:
         """Lines 22 to 24 of Algorithm 2. Without training nodes the mean is taken as it is."""

@@ -25,6 +25,11 @@ class SFGNNSettings(ClientsSettings, TrainSettings):
         description="which round's weights are kept: best mean of the clients' validation "
         "accuracies (the loss breaks ties), lowest validation loss, or the last",
     )
+    chosen_by: Literal["federation", "client"] = Field(
+        default="federation",
+        description="who says which round that is: all together, or each client for itself by its "
+        "own validation nodes, as if it were alone",
+    )
     local_epochs: int = Field(default=1, ge=1, description="local steps of a client in a round")
     mixing: Literal["js", "none"] = Field(
         default="js",
