@@ -5,8 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from autofgl.federation import host
 from autofgl.federation.party import Context, Party, PeerFailed, Refused
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, encode
 
 
 class EchoParty(Party):
@@ -23,6 +24,7 @@ class EchoParty(Party):
             "ask",
             "bad_reply",
             "keep",
+            "garble",
         }
     )
     peer_operations: ClassVar[frozenset[str]] = frozenset({"name", "fail", "refuse"})
@@ -64,6 +66,16 @@ class EchoParty(Party):
 
     def bad_reply(self, payload: Payload) -> Payload:
         return {"graph": object()}
+
+    def garble(self, payload: Payload) -> Payload:
+        """In a process of its own: send these bytes instead of the next answer."""
+
+        def send(reply: Payload) -> bytes:  # noqa: ARG001
+            host.encode = encode  # type: ignore[attr-defined]
+            return bytes(payload["bytes"])
+
+        host.encode = send  # type: ignore[attr-defined]
+        return {}
 
     def ask(self, payload: Payload) -> Payload:
         try:

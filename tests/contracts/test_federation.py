@@ -218,3 +218,21 @@ def test_checkpoints_bring_every_party_back(start: Start) -> None:
 def test_payloads_that_may_not_travel_are_refused_at_the_sender(federation: Federation) -> None:
     with pytest.raises(Exception, match="may not travel"):
         federation.call("echo", {"graph": object()})
+
+
+@pytest.mark.slow
+def test_malformed_and_oversized_answers_of_a_site_are_its_own_failure(line: Line) -> None:
+    engine = NVFlare(line, NAMES, keep_job=True, limit=1 << 16)
+    engine.open({"run": "malformed"})
+    for garbage in (b"nonsense", encode({"total": 1})[:-1], encode({"total": 1}) + b"more"):
+        engine.call("garble", {"bytes": garbage}, to=["b"])
+        replies = engine.call("name")
+        assert list(replies.ok) == ["a", "c"]
+        assert replies.failed["b"].kind == "exception"
+        assert replies.failed["b"].message.startswith("sent a malformed answer")
+    large = {"b": {"array": np.zeros(1 << 15, np.float32)}}
+    replies = engine.call("echo", each=large)
+    assert list(replies.ok) == ["a", "c"]
+    assert "bytes exceeds the limit of 65,536" in replies.failed["b"].message
+    assert len(engine.call("name").ok) == 3, "the site goes on, and so does the federation"
+    engine.close()

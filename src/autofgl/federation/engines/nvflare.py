@@ -26,6 +26,8 @@ from autofgl.federation.traffic import Traffic
 
 #: Seconds without a sign of life after which a site counts as lost.
 PATIENCE_S = 30.0
+#: Largest answer of a site that the coordinator reads, in bytes; a site has its own ``max_message``.
+LARGEST_ANSWER = 1 << 31
 #: Seconds between two looks for sites that come back.
 _LOOK_S = 2.0
 
@@ -41,6 +43,7 @@ class NVFlare:
         keep_job: Whether the job goes on when the federation is closed, for another one.
         connected: Tells which sites are connected and when they were heard last, to notice
             those that come back.
+        limit: Largest answer that is read, in bytes; a site that sends more has failed.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class NVFlare:
         patience: float = PATIENCE_S,
         keep_job: bool = False,
         connected: Callable[[], Mapping[str, float]] | None = None,
+        limit: int = LARGEST_ANSWER,
     ) -> None:
         self.meter = Traffic()
         self._line = line
@@ -61,6 +65,7 @@ class NVFlare:
         self._connected = connected
         self._lookout: _Lookout | None = None
         self._patience = patience
+        self._limit = limit
         self._lost: dict[str, str] = {}
         line.on_peer_traffic = lambda op, size: self.meter.count("peer", op, size)
 
@@ -187,7 +192,7 @@ class NVFlare:
             if isinstance(outcome, bytes):
                 if metered:
                     self.meter.count("up", op, len(outcome))
-                outcomes[name] = _decoded(outcome)
+                outcomes[name] = _decoded(outcome, self._limit)
             else:
                 outcomes[name] = outcome
                 if outcome.kind == "lost":
@@ -284,8 +289,8 @@ def _outcome(op: str, answer: Answer | None) -> bytes | Failure:
     return Failure(answer.note["kind"], answer.note["message"])
 
 
-def _decoded(data: bytes) -> Payload | Failure:
+def _decoded(data: bytes, limit: int) -> Payload | Failure:
     try:
-        return decode(data)
+        return decode(data, limit)
     except PayloadError as error:
         return Failure("exception", f"sent a malformed answer: {error}")
