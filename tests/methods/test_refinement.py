@@ -39,34 +39,32 @@ def prefer(network: str) -> float:
     return 4 - 2 * (end == "identity") - (start == "relu") - 0.5 * ("sgc" in layers)
 
 
-def test_layers_then_outputs_then_inputs_then_layers_again() -> None:
-    asked = play(Refinement(FOUND, SETTINGS, seed=1), 15, prefer, [])
-    assert asked[:3] == [FOUND[1], FOUND[3], FOUND[5]]  # three networks with different layers
-    ends = ("identity", "tanh", "sigmoid", "softmax")
-    assert set(asked[3:7]) == {f"relu | sgc<0 | {output}" for output in ends}
-    assert set(asked[7:11]) == {f"{start} | sgc<0 | identity" for start in ends}
-    assert asked[11:15] == [
-        "relu | appnp<0 | identity", "relu | gcn<0 gat<0 | identity", "relu | arma<0 | identity",
+ENDS = ("identity", "relu", "tanh", "sigmoid", "softmax")
+
+
+def test_activations_of_the_shallowest_then_layers_then_activations_again() -> None:
+    asked = play(Refinement(FOUND, SETTINGS, seed=1), 20, prefer, [])
+    assert asked[0] == "tanh | appnp<0 | relu"
+    assert set(asked[:5]) == {f"tanh | appnp<0 | {output}" for output in ENDS}
+    assert set(asked[5:9]) == {f"{start} | appnp<0 | identity" for start in ENDS if start != "tanh"}
+    assert asked[9:13] == [
+        "relu | gcn<0 gat<0 | identity", "relu | sgc<0 | identity", "relu | arma<0 | identity",
         "relu | - | identity",
     ]  # fmt: skip
+    assert set(asked[13:17]) == {f"relu | sgc<0 | {end}" for end in ENDS if end != "identity"}
+    assert set(asked[17:20]) < {f"{start} | sgc<0 | identity" for start in ENDS if start != "relu"}
+
+
+def test_a_network_without_layers_is_none_to_begin_with() -> None:
+    deep = "tanh | gcn<0 gat<0 | relu"
+    assert play(Refinement([FOUND[0], deep], SETTINGS, seed=1), 1, prefer, []) == [deep]
 
 
 def test_then_come_children_and_nothing_twice() -> None:
-    asked = play(Refinement(FOUND, SETTINGS, seed=1), 30, prefer, [])
+    asked = play(Refinement(FOUND, SETTINGS, seed=1), 36, prefer, [])
     space = Space(3)
-    assert len({space.parse(network).shape() for network in asked}) == 30
-    assert min(map(prefer, asked[15:])) <= min(map(prefer, asked[:15]))
-
-
-def test_activations_come_again_if_other_layers_turn_out_best() -> None:
-    def score(network: str) -> float:
-        return prefer(network) - 5 * (network == "relu | arma<0 | identity")
-
-    asked = play(Refinement(FOUND, SETTINGS, seed=1), 23, score, [])
-    ends = ("identity", "tanh", "sigmoid", "softmax")
-    outputs = {f"relu | arma<0 | {output}" for output in ("tanh", "sigmoid", "softmax")}
-    assert outputs <= set(asked[15:19])
-    assert {f"{start} | arma<0 | identity" for start in ends} <= set(asked[18:23])
+    assert len({space.parse(network).shape() for network in asked}) == 36
+    assert min(map(prefer, asked[21:])) <= min(map(prefer, asked[:21]))
 
 
 def test_of_equal_figures_one_network_is_enough() -> None:
@@ -81,7 +79,8 @@ def test_networks_that_diverge_are_passed_over() -> None:
 
     asked = play(Refinement(FOUND, SETTINGS, seed=1), 12, diverging, [])
     assert len(set(asked)) == 12
-    assert asked[3].startswith("relu | sgc<0 |")
+    assert asked[:4] == [FOUND[1], FOUND[3], FOUND[5], FOUND[6]], "its layers, one after the other"
+    assert asked[5].endswith("| sgc<0 | relu"), "then the activations of the best"
     assert play(Refinement(FOUND[1:2], SETTINGS, seed=1), 3, diverging, [])[0] == FOUND[1]
 
 

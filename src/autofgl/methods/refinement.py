@@ -1,11 +1,12 @@
 """Which networks FL-AGCNS tries on their own after the search.
 
 Shared weights tell which layers are good, but little of the activations at both ends: a relu at the
-output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. So the
-trials go one step at a time, each from the best network so far:
+output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. If all
+of a population have it, their layers cannot be told apart. So activations come first, on a network
+whose trial costs little, and each step starts from the best network so far:
 
-1. the search's best networks with different layers,
-2. the best of them with every other output activation,
+1. the shallowest of the search's best networks,
+2. the same with every other output activation,
 3. the best so far with every other input activation,
 4. the search's layers between the activations that have turned out best,
 5. if that has changed which network is best, its activations once more,
@@ -28,9 +29,9 @@ from autofgl.seeding import numpy_generator
 #: How often another child is asked for if its network was tried before.
 TRIES = 20
 #: What is varied in the steps before the evolution.
-STEPS = ("found", "outputs", "inputs", "layers", "outputs", "inputs")
-#: Networks of the first step, even if there are few trials.
-FIRST = 3
+STEPS = ("shallowest", "outputs", "inputs", "layers", "outputs", "inputs")
+#: Kinds of layers that are looked at, even if there are few trials.
+FEWEST = 6
 
 
 class Refinement:
@@ -45,7 +46,7 @@ class Refinement:
     def __init__(self, found: list[str], settings: SearchSettings, seed: int) -> None:
         self._space = make_space(settings)
         self._kinds = self._different_layers(found)
-        self._count = max(math.ceil(settings.trials / 6), FIRST)
+        self._count = max(math.ceil(settings.trials / 3), FEWEST)
         size = math.ceil(settings.trials / 3)
         rng = numpy_generator(seed, "trials")
         self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
@@ -93,15 +94,17 @@ class Refinement:
 
     def _plan(self, step: str, best_tried: Tried | None) -> list[Genotype]:
         """The networks of a step, from the best so far."""
-        if step == "found" or best_tried is None:
-            return self._kinds[: self._count]
+        kinds = self._kinds[: self._count]
+        if step == "shallowest":
+            return [min(kinds, key=lambda network: network.depth or math.inf)]
+        if best_tried is None:  # all diverged
+            return kinds
         best = self._space.parse(best_tried.genotype)
         ends = self._space.activations
         if step == "outputs":
             return [_between(best.input, best, output) for output in ends]
         if step == "inputs":
             return [_between(input_, best, best.output) for input_ in ends]
-        kinds = self._kinds[: 2 * self._count]
         return [_between(best.input, kind, best.output) for kind in kinds]
 
     def _child(self, known: set[Any]) -> str:
