@@ -70,7 +70,7 @@ class EchoParty(Party):
     def garble(self, payload: Payload) -> Payload:
         """In a process of its own: send these bytes instead of the next answer."""
 
-        def send(reply: Payload) -> bytes:  # noqa: ARG001
+        def send(reply: Payload) -> bytes:
             host.encode = encode  # type: ignore[attr-defined]
             return bytes(payload["bytes"])
 

@@ -26,7 +26,7 @@ from autofgl.federation.traffic import Traffic
 
 #: Seconds without a sign of life after which a site counts as lost.
 PATIENCE_S = 30.0
-#: Largest answer of a site that the coordinator reads, in bytes; a site has its own ``max_message``.
+#: Largest answer of a site that the coordinator reads, in bytes; sites have ``max_message``.
 LARGEST_ANSWER = 1 << 31
 #: Seconds between two looks for sites that come back.
 _LOOK_S = 2.0
