@@ -288,6 +288,24 @@ def _found(client: ClientGraph, genotype: str) -> Any:
     return found_spec(client, SearchSettings(**SMALL), genotype)
 
 
+@pytest.mark.parametrize(("trials", "ends"), [(4, 1 / 3), (0, 2 / 3)])
+def test_a_budget_leaves_time_to_evolve(
+    small_clients: list[ClientGraph], trials: int, ends: float
+) -> None:
+    """By hand: the warm-up of 9 generations ends at two thirds of the generations' time."""
+    method = make("fl-agcns", small_clients, **{**SMALL, "warmup": 9, "trials": trials})
+    method.setup()
+    drawn = []
+    for spent in (0.0, ends - 0.01, ends + 0.01):
+        method.pace(spent)
+        drawn.append(method.search.population)
+        assert method.step()["phase"] == "search"
+    first = np.array_equal(method.search._drawn(2), drawn[2])
+    assert first, "the second generation drew its codes"
+    assert not np.array_equal(method.search.population, drawn[2]), "the third evolved them"
+    assert method.search.state()["warmup"] == 2
+
+
 def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:
     result = autofgl.run(
         "fl-agcns", small_clients, out=tmp_path / "run",
@@ -303,8 +321,9 @@ def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path:
     assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
     assert result.figures["stopped_by"] == "rounds"
     codes = list(dict.fromkeys(row["code"] for row in result.history if row["phase"] == "trial"))
-    assert codes[0] == result.figures["population"][0]
     space = make_space(SearchSettings(**SMALL))
+    depths = [space.parse(code).depth for code in result.figures["population"]]
+    assert space.parse(codes[0]).depth == min(filter(None, depths))
     assert len({space.parse(code).shape() for code in codes}) == 5
 
 

@@ -42,6 +42,9 @@ from autofgl.methods.refinement import Refinement
 from autofgl.methods.search_settings import SearchSettings
 from autofgl.methods.trials import Trials, Tried, distinct
 
+#: Share of the generations' time after which they evolve, warmed up or not.
+WARMUP_SHARE = 2 / 3
+
 
 class FLAGCNS(ArchitectureSearch):
     """The controller: generations of the search, trials, then the training of the finalists."""
@@ -85,8 +88,11 @@ class FLAGCNS(ArchitectureSearch):
         self.search.setup()
 
     def pace(self, spent: float) -> None:
-        """End the generations while there is time for trials."""
-        if self.settings.trials and spent >= self.settings.search_share:
+        """End the warm-up while there is time to evolve, and the generations for trials."""
+        share = self.settings.search_share if self.settings.trials else 1.0
+        if spent >= WARMUP_SHARE * share:
+            self.search.end_warmup()
+        if self.settings.trials and spent >= share:
             self._end_generations()
 
     def wrap_up(self) -> None:

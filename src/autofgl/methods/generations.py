@@ -54,6 +54,7 @@ class Generations:
         self.codes = make_codes(self.space)
         self.population: Any = None
         self.count = 0
+        self._warmup = settings.warmup
         self._totals = [0, 0, 0]
         self._val_counts: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
@@ -72,7 +73,7 @@ class Generations:
         """One generation."""
         self.count += 1
         clock = _Clock(self._federation.meter)
-        if self.count <= self._settings.warmup:
+        if self.count <= self._warmup:
             self.population = self._drawn(self.count)
         news = self._weight_steps()
         clock.lap("weights")
@@ -81,12 +82,16 @@ class Generations:
         clock.lap("losses")
         share = self._share()
         row = self._row(figures, ranks(values), share)
-        if self.count <= self._settings.warmup:
+        if self.count <= self._warmup:
             self._values = values
         else:
             self._evolve(values, share)
         clock.lap("evolve")
         return {**row, **clock.laps}
+
+    def end_warmup(self) -> None:
+        """Evolve from the next generation on."""
+        self._warmup = min(self._warmup, self.count)
 
     def best_codes(self) -> list[str]:
         """The networks of the last P, best first (Algorithm 2, lines 19 to 22), each once.
@@ -138,6 +143,7 @@ class Generations:
         """Everything between two generations."""
         state: Payload = {
             "count": self.count,
+            "warmup": self._warmup,
             "totals": self._totals,
             "val_counts": self._val_counts,
             "tables": self._tables,
@@ -147,7 +153,8 @@ class Generations:
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self.count, self._totals = state["count"], state["totals"]
+        self.count, self._warmup = state["count"], state["warmup"]
+        self._totals = state["totals"]
         self._val_counts, self._tables = state["val_counts"], state["tables"]
         self.population, self._values = state["population"], state.get("values")
 
@@ -212,7 +219,7 @@ class Generations:
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
         fixed = {"controller": 0.0, "clients": 1.0}
-        evolved = self.count - self._settings.warmup
+        evolved = self.count - self._warmup
         return fixed.get(self._settings.optimisers, gamma(max(evolved, 1)))
 
     def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> Row:
