@@ -8,7 +8,7 @@ whose trial costs little, and each step starts from the best network so far:
 1. the shallowest of the search's best networks,
 2. the same with every other output activation,
 3. the best so far with every other input activation,
-4. the search's layers between the activations that have turned out best,
+4. the search's layers between the activations that have turned out best, shallow ones first,
 5. if that has changed which network is best, its activations once more,
 6. children of the best, by evolution, as long as there are trials left.
 """
@@ -45,8 +45,8 @@ class Refinement:
 
     def __init__(self, found: list[str], settings: SearchSettings, seed: int) -> None:
         self._space = make_space(settings)
-        self._kinds = self._different_layers(found)
-        self._count = max(math.ceil(settings.trials / 3), FEWEST)
+        count = max(math.ceil(settings.trials / 3), FEWEST)
+        self._kinds = sorted(self._different_layers(found)[:count], key=_depth)
         size = math.ceil(settings.trials / 3)
         rng = numpy_generator(seed, "trials")
         self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
@@ -94,18 +94,17 @@ class Refinement:
 
     def _plan(self, step: str, best_tried: Tried | None) -> list[Genotype]:
         """The networks of a step, from the best so far."""
-        kinds = self._kinds[: self._count]
         if step == "shallowest":
-            return [min(kinds, key=lambda network: network.depth or math.inf)]
+            return self._kinds[:1]
         if best_tried is None:  # all diverged
-            return kinds
+            return self._kinds
         best = self._space.parse(best_tried.genotype)
         ends = self._space.activations
         if step == "outputs":
             return [_between(best.input, best, output) for output in ends]
         if step == "inputs":
             return [_between(input_, best, best.output) for input_ in ends]
-        return [_between(best.input, kind, best.output) for kind in kinds]
+        return [_between(best.input, kind, best.output) for kind in self._kinds]
 
     def _child(self, known: set[Any]) -> str:
         for _ in range(TRIES):
@@ -115,12 +114,17 @@ class Refinement:
         return str(network)
 
     def _different_layers(self, found: list[str]) -> list[Genotype]:
-        """The best network of each kind of layers, best first; one without any comes last."""
+        """The best network of each kind of layers, best first."""
         kinds: dict[Any, Genotype] = {}
         for code in found:
             network = self._space.parse(code)
             kinds.setdefault(network.shape()[1], network)
-        return sorted(kinds.values(), key=lambda network: network.depth == 0)
+        return list(kinds.values())
+
+
+def _depth(network: Genotype) -> float:
+    """Number of layers; a network without any is not worth a trial before the others."""
+    return network.depth or math.inf
 
 
 def _between(input_: str, layers: Genotype, output: str) -> Genotype:
