@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_report import write_run
+from test_report import small_settings, write_run
 
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.catalog import METHODS
 from autofgl.report.report import write_report
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or ""
@@ -35,16 +36,18 @@ def opened(page: Path, tmp_path: Path, width: int) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("width", [1200, 390])
-def test_a_report_in_a_browser(
-    small_clients: list[ClientGraph], out: Path, tmp_path: Path, width: int
+@pytest.mark.parametrize("method", METHODS)
+def test_reports_in_a_browser(
+    method: str, small_clients: list[ClientGraph], out: Path, tmp_path: Path
 ) -> None:
-    small = {"generations": 3, "population": 6, "layers": 2, "trials": 2, "trial_rounds": 2}
-    autofgl.run("fl-agcns", small_clients, out=out, rounds=3, finalists=1, **small)
-    dom, log = opened(out / "report.html", tmp_path, width)
-    assert "CONSOLE" not in log, log
-    assert not re.findall(r"Refused|violates|ERR_", log), log
-    assert "Found architecture" in dom
+    autofgl.run(method, small_clients, out=out, **small_settings(method))
+    report = out / "report.html"
+    assert report.stat().st_size < 3_000_000
+    for width in (1200, 390):
+        dom, log = opened(report, tmp_path, width)
+        assert "CONSOLE" not in log, log
+        assert not re.findall(r"Refused|violates|ERR_", log), log
+        assert "Who learnt what" in dom
 
 
 def test_the_browser_would_tell_of_a_request(tmp_path: Path) -> None:

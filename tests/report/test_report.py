@@ -36,6 +36,12 @@ def write_run(folder: Path, history: list[dict[str, Any]] | str = "", **result: 
     return folder
 
 
+def small_settings(method: str) -> dict[str, Any]:
+    """Settings with which a method is done in a moment."""
+    own = {**LEARNT, "episode_rounds": 2} if method == "fedgraph" else SMALL.get(method, {})
+    return {"rounds": 3, **own}
+
+
 def page_of(folder: Path) -> Page:
     return check_page(write_report(folder).read_text())
 
@@ -44,8 +50,7 @@ def page_of(folder: Path) -> Page:
 def test_every_method_has_a_report(
     method: str, small_clients: list[ClientGraph], out: Path
 ) -> None:
-    own = {**LEARNT, "episode_rounds": 2} if method == "fedgraph" else SMALL.get(method, {})
-    result = autofgl.run(method, small_clients, out=out, **{"rounds": 3, **own})
+    result = autofgl.run(method, small_clients, out=out, **small_settings(method))
     text = (out / "report.html").read_text()
     page = check_page(text)
     assert f"{100 * result.test_accuracy:.1f}".removesuffix(".0") in page.text
