@@ -12,7 +12,7 @@ from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.configuration import Configurations
-from autofgl.methods.configurator import Configurator, stake_of
+from autofgl.methods.configurator import Configurator, stake_of, stakes_of
 from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
 from autofgl.methods.meta_model import MetaModel, unseen
 from autofgl.methods.settings import model_spec
@@ -116,6 +116,11 @@ def configurator(client: ClientGraph, **settings: Any) -> Configurator:
     return Configurator(client, GraphFLGASettings(**{**QUICK, **settings}), seed=0)
 
 
+def full_stakes(search: Configurator) -> list[float]:
+    """Of a client that is alone with whatever it trains."""
+    return [1.0] * len(search.space.shapes)
+
+
 @pytest.mark.parametrize(
     "genes",
     [
@@ -158,7 +163,7 @@ def test_a_search_sees_neither_test_nodes_nor_unseen_classes(small_graph: Client
 
     def found(graph: ClientGraph, **settings: Any) -> Any:
         search = configurator(graph, **settings)
-        winner = search.evolve(1, whole, 1.0)
+        winner = search.evolve(1, whole, full_stakes(search))
         return winner.chromosome, winner.loss
 
     def relabelled(nodes: Any) -> ClientGraph:
@@ -181,13 +186,15 @@ def test_a_search_sees_neither_test_nodes_nor_unseen_classes(small_graph: Client
 def test_a_search_goes_on_from_the_last_population(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0])
     whole = search.space.initial(0)
-    search.evolve(1, whole, 1.0)
+    search.evolve(1, whole, full_stakes(search))
     last = search.population_state()["population"]
     asked: list[Any] = []
     trial = search.trial
     search.trial = lambda *args: (asked.append(args[0]), trial(*args))[1]  # type: ignore[method-assign]
-    second = search.evolve(2, whole, 1.0)
-    assert asked[:4] == last, "the last population is measured again"
+    second = search.evolve(2, whole, full_stakes(search))
+    assert asked[:3] == last[:3], "the last population is measured again"
+    home = search.space.shape_of(search.space.environment)
+    assert home in map(search.space.shape_of, asked[:4]), "with a network like the environment's"
     assert second.trials == len(asked)
     assert len({search.space.genes.key(one) for one in asked}) == len(asked), "each is tried once"
 
@@ -195,7 +202,7 @@ def test_a_search_goes_on_from_the_last_population(small_clients: list[ClientGra
 def test_the_best_trained_network_is_kept(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0])
     whole = search.space.initial(0)
-    winner = search.evolve(1, whole, 1.0)
+    winner = search.evolve(1, whole, full_stakes(search))
     value, model = search.trial(winner.chromosome, 1, whole, 1.0)
     assert model is not None
     assert winner.loss == value
@@ -208,7 +215,7 @@ def test_the_first_population_has_the_environment_unless_told(
 ) -> None:
     def first(**settings: Any) -> list[Any]:
         search = configurator(small_clients[0], iterations=1, **settings)
-        search.evolve(1, search.space.initial(0), 1.0)
+        search.evolve(1, search.space.initial(0), full_stakes(search))
         return list(search.population_state()["population"])
 
     own = configurator(small_clients[0]).space.environment
@@ -218,7 +225,7 @@ def test_the_first_population_has_the_environment_unless_told(
 
 def test_random_search_tries_as_many_and_draws_them(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0], searcher="random", iterations=4, retention=0.5)
-    winner = search.evolve(1, search.space.initial(0), 1.0)
+    winner = search.evolve(1, search.space.initial(0), full_stakes(search))
     assert 4 + 3 <= winner.trials <= 4 + 3 * 2
     genes = search.space.genes
     bred = RandomChromosomes(genes, np.random.default_rng(0), 6)
@@ -250,7 +257,7 @@ def test_another_shape_must_be_better_by_more_than_chance(small_clients: list[Cl
         losses = [one.trial(chromosome, 1, whole, 1.0)[0] for one in (free, bound)]
         assert losses[1] == pytest.approx(losses[0] + toll)
     stays = configurator(client, structure_margin=1e3)
-    found = stays.evolve(1, whole, 1.0).chromosome
+    found = stays.evolve(1, whole, full_stakes(stays)).chromosome
     assert stays.space.shape_of(found) == stays.space.shape_of(own)
 
 
@@ -263,7 +270,7 @@ def test_diverging_chromosomes_lose(small_clients: list[ClientGraph]) -> None:
         None,
     )
     with pytest.raises(AutoFGLError, match="client-0: all configurations diverge"):
-        search.evolve(1, search.space.initial(0), 1.0)
+        search.evolve(1, search.space.initial(0), full_stakes(search))
 
 
 def test_activations_differ(small_clients: list[ClientGraph]) -> None:
@@ -326,6 +333,15 @@ def test_a_trial_is_judged_as_it_moves_the_average(small_clients: list[ClientGra
     assert stake_of(1.5) == 1, "more clients than usual failed"
 
 
+def test_a_client_has_more_to_say_where_fewer_train_the_shape() -> None:
+    """A quarter of the nodes, in a half that trains the first shape; none train the last."""
+    stakes = stakes_of(0.25, [0.5, 0.5, 0.0], own=0)
+    assert stakes == pytest.approx([0.5**0.5, (1 / 3) ** 0.5, 1.0])
+    assert stakes_of(0.25, [1.0, 0.0], own=0) == pytest.approx([0.5, 1.0])
+    assert stakes_of(0.5, [0.25, 0.75], own=0)[0] == 1, "it was not in the last average"
+    assert stakes_of(0.0, [1.0, 0.0], own=0) == [0.0, 0.0]
+
+
 def test_the_measures_by_hand() -> None:
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]]))
     labels = torch.tensor([0, 1])
@@ -343,7 +359,7 @@ def test_shapes_wait_until_there_is_something_to_beat(small_clients: list[Client
     for at in (1, 2, 3):
         tried: list[Any] = []
         search.trial = lambda *args: (tried.append(args[0]), trial(*args))[1]  # type: ignore[method-assign]  # noqa: B023
-        winner = search.evolve(at, whole, 1.0)
+        winner = search.evolve(at, whole, full_stakes(search))
         assert winner.chromosome in tried
         shapes.append({search.space.shape_of(one) for one in tried})
     assert shapes[0] == shapes[1] == {Shape("sgc", 1, 8)}

@@ -16,8 +16,9 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods import search_processes
-from autofgl.methods.configurator import Configurator
+from autofgl.methods.configurator import Configurator, distance
 from autofgl.methods.graphfl_ga import GraphFLGA
+from autofgl.methods.graphfl_ga_client import GraphFLGAClient
 from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
 from autofgl.methods.meta_model import MetaModel
 from autofgl.methods.search_processes import Processes, SearchLost
@@ -54,6 +55,36 @@ def test_without_searches_it_is_graphfl(
     assert found.architecture.split(",")[0] == model
 
 
+def test_clients_move_the_average_equally_far(
+    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as they went on average, by training nodes, in the last round."""
+    went: list[tuple[float, float, int]] = []
+    news = GraphFLGAClient._news
+
+    def watched(self: GraphFLGAClient) -> Any:
+        told = news(self)
+        parts = self._space.parts_of(self._active)
+        sent = distance(take(self._whole, parts), take(told, parts))
+        went.append((float(told["lengths"].sum()), sent, self._local.taught_nodes))
+        return told
+
+    monkeypatch.setattr(GraphFLGAClient, "_news", watched)
+    method = make("graphfl-ga", small_clients, **QUICK, evolve_structure=False, environment=False)
+    rounds(method, 2)
+    first, second = went[: len(small_clients)], went[len(small_clients) :]
+    assert [sent for _, sent, _ in first] == pytest.approx([own for own, _, _ in first])
+    mean = np.average([own for own, _, _ in first], weights=[nodes for _, _, nodes in first])
+    assert [sent for _, sent, _ in second] == pytest.approx([mean] * len(second), rel=1e-4)
+    assert len({round(own, 6) for own, _, _ in second}) > 1
+
+
+def stakes(search: Configurator, share: float) -> list[float]:
+    """In the first round: all hold the environment's network, whoever leaves it is alone."""
+    home = search.space.shape_of(search.space.environment)
+    return [share**0.5 if shape == home else 1.0 for shape in search.space.shapes]
+
+
 def test_a_round_by_hand(small_clients: list[ClientGraph]) -> None:
     """Search, train on from the winner's network, average each entry over its holders."""
     method = make("graphfl-ga", small_clients, **QUICK)
@@ -68,7 +99,7 @@ def test_a_round_by_hand(small_clients: list[ClientGraph]) -> None:
     for client in small_clients:
         search = Configurator(client, settings_of(), 0)
         own = client.train_mask.sum() / sum(each.train_mask.sum() for each in small_clients)
-        winner = search.evolve(1, whole, own**0.5)
+        winner = search.evolve(1, whole, stakes(search, own))
         space, chromosome = search.space, winner.chromosome
         model = MetaModel(client, space.spec_of(chromosome), space.settings_of(chromosome), 0)
         model.load_state(winner.trained)
@@ -174,7 +205,9 @@ def test_parallel_adopts_what_the_process_finds(small_clients: list[ClientGraph]
     for client, configuration in zip(small_clients, found, strict=True):
         search = Configurator(client, settings_of(mode="parallel", adopt_after=2), 0)
         own = client.train_mask.sum() / sum(each.train_mask.sum() for each in small_clients)
-        assert configuration == search.space.full(search.evolve(1, whole, own**0.5).chromosome)
+        assert configuration == search.space.full(
+            search.evolve(1, whole, stakes(search, own)).chromosome
+        )
     method.federation.close()
 
 
@@ -182,10 +215,15 @@ def test_a_request_travels(small_clients: list[ClientGraph]) -> None:
     settings = settings_of()
     search = Configurator(small_clients[0], settings, 0)
     whole = search.space.initial(0)
-    job = {"round": 1, "whole": whole, "stake": 0.5, "searcher": search.state()}
+    job = {
+        "round": 1,
+        "whole": whole,
+        "stakes": [0.5] * len(search.space.shapes),
+        "searcher": search.state(),
+    }
     message = request(small_clients[0], settings, 0, job)
     reply = decode(encode(answer(decode(encode(message)))))
-    assert reply["chromosome"] == search.evolve(1, whole, 0.5).chromosome
+    assert reply["chromosome"] == search.evolve(1, whole, job["stakes"]).chromosome
     assert reply["population"]["population"] == search.population_state()["population"]
     assert "failed" in answer(message, given_up=lambda: True)
 
@@ -193,7 +231,7 @@ def test_a_request_travels(small_clients: list[ClientGraph]) -> None:
 def test_a_search_that_is_cancelled_or_killed_is_lost(small_clients: list[ClientGraph]) -> None:
     settings = settings_of(population=200, iterations=500)
     search = Configurator(small_clients[0], settings, 0)
-    job = {"round": 1, "whole": search.space.initial(0), "stake": 0.5}
+    job = {"round": 1, "whole": search.space.initial(0), "stakes": [0.5] * len(search.space.shapes)}
     long = request(small_clients[0], settings, 0, {**job, "searcher": search.state()})
     pool = Processes(1)
     try:

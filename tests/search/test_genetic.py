@@ -275,6 +275,16 @@ def test_renewed_losses_are_all_asked_again() -> None:
     assert search.best[1] == min(-by_layers(one) for one in last)
 
 
+def test_guests_take_the_last_places() -> None:
+    search = Genetic(MIXED, rng(0), size=4)
+    generation(search, by_layers)
+    last, guest = list(search.population), MIXED.draw(rng(9))
+    search.renew([guest, last[0]])
+    assert search.ask() == [*last[:3], guest]
+    search.renew([guest])
+    assert search.population == [*last[:3], guest], "there already"
+
+
 @pytest.mark.parametrize("generations", [0, 1, 5])
 @pytest.mark.parametrize("space", [MIXED, TINY])
 def test_a_loaded_state_goes_on_exactly(space: Genes, generations: int) -> None:

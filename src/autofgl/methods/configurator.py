@@ -18,8 +18,10 @@ optimiser goes on with the moments that the client's training left for a network
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
@@ -88,7 +90,7 @@ class Configurator:
         self,
         at: int,
         whole: Arrays,
-        stake: float,
+        stakes: Sequence[float],
         given_up: Callable[[], bool] = lambda: False,
     ) -> Winner:
         """Search from the last population, with the global blocks of a round.
@@ -96,7 +98,8 @@ class Configurator:
         Args:
             at: The round.
             whole: The blocks.
-            stake: What of a client's training is left in an average; see :func:`moved`.
+            stakes: What of a client's training is left in an average of networks of each shape;
+                see :func:`moved`.
             given_up: Asked before every trial; true ends the search.
 
         Raises:
@@ -112,7 +115,9 @@ class Configurator:
             for chromosome in asked:
                 if given_up():
                     raise AutoFGLError(f"{self._graph.name}: the search was given up")
-                loss, model = self.trial(self.meant(chromosome, at), at, whole, stake)
+                meant = self.meant(chromosome, at)
+                stake = stakes[self.space.index_of(meant)]
+                loss, model = self.trial(meant, at, whole, stake)
                 if model is not None and loss < best[0]:
                     best = (loss, model.state())
                 losses.append(loss)
@@ -210,11 +215,21 @@ class Configurator:
         return f"{family}/{layers}/{hidden}/{self.space.full(chromosome)['optimiser']}"
 
     def _renewed(self) -> Genetic:
+        """The last population, to be measured again, since the global weights are others."""
         if self._searcher is None:
             self._searcher = self._fresh()
-        else:
-            self._searcher.renew()  # losses of other global weights do not hold
+            return self._searcher
+        self._searcher.renew([self._at_home(self._searcher.best[0])])
         return self._searcher
+
+    def _at_home(self, chromosome: Chromosome) -> Chromosome:
+        """The same with the environment's network.
+
+        It takes part in every search: a population that has left the blocks which the others train
+        would find back by chance only.
+        """
+        home = {name: self.space.environment[name] for name in _SHAPE if name in chromosome}
+        return {**chromosome, **home}
 
     def _fresh(self) -> Genetic:
         settings, genes = self._settings, self.space.genes
@@ -236,6 +251,21 @@ class Configurator:
         return self._fields[hops]
 
 
+def stakes_of(share: float, shares: Sequence[float], own: int) -> list[float]:
+    """Stakes of a client in the average of each shape, were it to train a network of that shape.
+
+    Args:
+        share: The client's share of a round's training nodes.
+        shares: The shares of those that trained each shape in the last average, in all 1.
+        own: The client's own shape, among whose holders it is counted.
+    """
+    stakes = []
+    for index, held in enumerate(shares):
+        others = max(held - share, 0.0) if index == own else held
+        stakes.append(stake_of(share / (share + others)) if share else 0.0)
+    return stakes
+
+
 def stake_of(share: float) -> float:
     """What of a client's training is left in an average in which it has this share of the weight.
 
@@ -249,3 +279,9 @@ def stake_of(share: float) -> float:
 def moved(before: Weights, trained: Weights, stake: float) -> Weights:
     """A network on the way from its weights before training to those after, at ``stake`` of it."""
     return {name: value + stake * (trained[name] - value) for name, value in before.items()}
+
+
+def distance(before: Weights, trained: Weights) -> float:
+    """Euclidean length of a client's step, over all weights of its network."""
+    squares = (np.sum(np.square(trained[name] - value)) for name, value in before.items())
+    return math.sqrt(sum(map(float, squares)))

@@ -18,10 +18,12 @@ mean of the inner rates in it: the *advice*. The paper is silent on such clients
 ===========  =======================================================================================
 Who          learns what, besides what GraphFL tells
 ===========  =======================================================================================
-Server       by shape of network, the training nodes of those who hold it in a round, and the mean
-             inner rate; how many chromosomes each client tried and how long it took; with
-             ``threshold``, who is below it. With ``secure=none`` also each client's configuration.
-Clients      the blocks of all shapes; which shape the most hold, and the mean inner rate.
+Server       by shape of network, the training nodes of those who hold it in a round and the mean
+             length of their steps; the mean inner rate; how many chromosomes each client tried and
+             how long it took; with ``threshold``, who is below it. With ``secure=none`` also each
+             client's configuration.
+Clients      the blocks of all shapes; what share of a round's training nodes each shape has, and
+             the mean length of a step; the mean inner rate.
 Nobody else  populations, losses and accuracies of chromosomes.
 ===========  =======================================================================================
 """
@@ -87,7 +89,13 @@ class GraphFLGA(GraphFL):
         super().setup()
         own = self._space.environment
         shape = self._space.shapes.index(self._space.shape_of(own))
-        self._advice = {"shape": shape, "inner_lr": self.settings.inner_lr}
+        shares = [float(index == shape) for index in range(len(self._space.shapes))]
+        self._advice = {
+            "shape": shape,
+            "inner_lr": self.settings.inner_lr,
+            "shares": shares,
+            "lengths": [0.0] * len(shares),
+        }
 
     def finish(self) -> Outcome:
         """As in GraphFL, with the number of chromosomes that were tried."""
@@ -141,7 +149,13 @@ class GraphFLGA(GraphFL):
         shares = [float(value) for value in total["shapes"]]
         self._weights = merge(total, shares, self._space.held, self._weights, least)
         rate = self.settings.inner_lr * math.exp(float(total["log_rate"]) / share)
-        self._advice = {"shape": int(np.argmax(shares)), "inner_lr": rate}
+        told = zip(total["lengths"], shares, self._advice["lengths"], strict=True)
+        self._advice = {
+            "shape": int(np.argmax(shares)),
+            "inner_lr": rate,
+            "shares": (np.array(shares) / sum(shares)).tolist(),
+            "lengths": [float(sum_) / of if of >= least else known for sum_, of, known in told],
+        }
         return float(np.float32(total["query_loss"] / share))
 
     def _network(self) -> tuple[dict[str, Any], Weights]:

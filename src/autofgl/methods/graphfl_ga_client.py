@@ -8,7 +8,7 @@ import numpy as np
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.configurator import Configurator, stake_of
+from autofgl.methods.configurator import Configurator, distance, moved, stakes_of
 from autofgl.methods.graphfl_client import GraphFLClient
 from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
 from autofgl.methods.local_model import Inputs
@@ -22,7 +22,7 @@ from autofgl.nn.networks import NetworkSpec
 from autofgl.search.genes import Chromosome
 
 #: What a search depends on that changes from round to round.
-_SEARCH = ("round", "whole", "stake", "searcher")
+_SEARCH = ("round", "whole", "stakes", "searcher")
 
 
 class GraphFLGAClient(GraphFLClient):
@@ -50,7 +50,8 @@ class GraphFLGAClient(GraphFLClient):
         self._found: Chromosome | None = None
         self._active: Chromosome = {}
         self._whole: Arrays = {}
-        self._stake = 1.0
+        self._stakes: list[float] = []
+        self._lengths: list[float] = []
         self._job: Job | None = None
         self._configure(self._space.environment)
 
@@ -105,17 +106,18 @@ class GraphFLGAClient(GraphFLClient):
         if self._job is not None and "round" in payload:
             self._collect(self._job, payload["round"])
         advice = payload["advice"]
-        self._stake = self._stake_in(payload["totals"])
+        self._stakes = self._stakes_in(payload["totals"], advice["shares"])
+        self._lengths = advice["lengths"]
         shape = self._space.shapes[advice["shape"]]
         self._configure(self._found or self._space.like(shape, advice["inner_lr"]))
         self._local.load_weights(take(self._whole, self._space.parts_of(self._active)))
 
-    def _stake_in(self, totals: list[int]) -> float:
-        """What of this client's training an average of a round leaves."""
+    def _stakes_in(self, totals: list[int], shares: list[float]) -> list[float]:
+        """What of this client's training an average leaves, for each shape that it may train."""
         if self._settings.alone:
-            return 1.0
-        share = self._local.taught_nodes / max(totals[0], 1)
-        return stake_of(share / self._settings.participation)
+            return [1.0] * len(shares)
+        share = self._local.taught_nodes / max(totals[0], 1) / self._settings.participation
+        return stakes_of(min(share, 1.0), shares, self._space.index_of(self._active))
 
     def _learn(self, payload: Payload) -> float:
         at, mode = payload["round"], self._settings.mode
@@ -127,7 +129,7 @@ class GraphFLGAClient(GraphFLClient):
         loss = self._local.learn(at, int(again))
         self._search.remember(self._active, self._local)
         if mode == "parallel" and self._search.possible and self._job is None:
-            search = {"round": at, "whole": self._whole, "stake": self._stake}
+            search = {"round": at, "whole": self._whole, "stakes": self._stakes}
             self._start({**search, "searcher": self._search.state()})
         if mode == "threshold" and self._search.possible:
             accuracy = Metrics.of(self._local.evaluate_adapted()).val_accuracy
@@ -135,21 +137,37 @@ class GraphFLGAClient(GraphFLClient):
         return loss
 
     def _news(self) -> Weights:
-        parts = self._space.parts_of(self._active)
+        parts, index = self._space.parts_of(self._active), self._space.index_of(self._active)
+        before, trained = take(self._whole, parts), self._local.weights()
+        length = distance(before, trained)
         shapes = np.zeros(len(self._space.shapes), np.float32)
-        shapes[self._space.index_of(self._active)] = 1.0
-        rate = np.array(
-            math.log(self._local.settings.inner_lr / self._settings.inner_lr), np.float32
-        )
-        blocks = put(self._local.weights(), parts, self._space.sizes)
-        return {**blocks, "shapes": shapes, "log_rate": rate}
+        shapes[index] = 1.0
+        rate = math.log(self._local.settings.inner_lr / self._settings.inner_lr)
+        blocks = put(self._evened(before, trained, length), parts, self._space.sizes)
+        return {
+            **blocks,
+            "shapes": shapes,
+            "lengths": shapes * np.float32(length),
+            "log_rate": np.array(rate, np.float32),
+        }
+
+    def _evened(self, before: Weights, trained: Weights, length: float) -> Weights:
+        """The trained weights, but as far away as clients of this shape went in the last round.
+
+        Who has not changed its settings does as in GraphFL.
+        """
+        common = self._lengths[self._space.index_of(self._active)]
+        changed = self._active != self._space.full(self._space.environment)
+        if not (self._settings.equal_steps and changed and common and length):
+            return trained
+        return moved(before, trained, common / length)
 
     def _own(self) -> Payload:
         return {**super()._own(), "configuration": self._active}
 
     def _evolve(self, at: int) -> Payload:
         """Search, and change to what was found; the state of its trained network."""
-        winner = self._search.evolve(at, self._whole, self._stake)
+        winner = self._search.evolve(at, self._whole, self._stakes)
         self._note |= {"trials": winner.trials, "seconds": winner.seconds}
         self._found = winner.chromosome
         self._configure(winner.chromosome)

@@ -56,6 +56,11 @@ class GraphFLGASettings(GraphFLSettings):
         description="standard errors by which a network of another shape than the environment's "
         "must be better on the client's validation nodes",
     )
+    equal_steps: bool = Field(
+        default=True,
+        description="all clients move the average equally far: as far as they wanted to on average "
+        "in the last round. Otherwise those with large rates decide where it goes",
+    )
     families: str = Field(
         default="sgc,gcn,appnp",
         description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}",

@@ -23,7 +23,7 @@ def request(graph: ClientGraph, settings: GraphFLGASettings, seed: int, search: 
         graph: The client's graph.
         settings: The environment.
         seed: Root of all chance.
-        search: ``round``, ``whole``, ``stake``, and ``searcher``, the state of a configurator.
+        search: ``round``, ``whole``, ``stakes``, and ``searcher``, the state of a configurator.
     """
     return {
         "graph": _graph_payload(graph),
@@ -40,7 +40,9 @@ def answer(message: Payload, given_up: Callable[[], bool] = lambda: False) -> Pa
     configurator = Configurator(_graph(message["graph"]), settings, message["seed"])
     configurator.load_state(message["searcher"])
     try:
-        winner = configurator.evolve(message["round"], message["whole"], message["stake"], given_up)
+        winner = configurator.evolve(
+            message["round"], message["whole"], message["stakes"], given_up
+        )
     except AutoFGLError as error:
         return {"failed": str(error)}
     return {

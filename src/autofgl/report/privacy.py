@@ -129,13 +129,15 @@ WHO_LEARNS_WHAT |= {
         *WHO_LEARNS_WHAT["graphfl"][:2],
         Learns(
             "server, besides",
-            "training nodes of those who hold each shape of network, the mean inner rate; how many "
+            "training nodes of those who hold each shape of network, the mean length of their "
+            "steps, the mean inner rate; how many "
             "chromosomes each client tried, and its time; with mode=threshold, who is below it",
             "each client's configuration",
         ),
         Learns(
             "clients, besides",
-            "the weights of all shapes, which shape the most hold, the mean inner rate",
+            "the weights of all shapes, what share of the training nodes holds each, the mean "
+            "length of a step, the mean inner rate",
         ),
         Learns("nobody", "populations, fitness, another client's configuration"),
     ),

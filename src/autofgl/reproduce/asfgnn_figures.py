@@ -1,21 +1,32 @@
 """The figures of ASFGNN, as plain data."""
 
-from autofgl.reproduce.asfgnn_rows import GROUPS, MEASURES, NETWORK, PAPER, SPLIT, tuned
+from autofgl.reproduce.asfgnn_rows import (
+    GROUPS,
+    LABELS,
+    MEASURES,
+    NETWORK,
+    PAPER,
+    ROUNDS,
+    SFGNN,
+    SPLIT,
+    TUNED,
+)
 from autofgl.reproduce.figure import Figure, Line, Panel
 
-_SFGNN = Line("sfgnn", "SFGNN", tuned("sfgnn", "cora"), method="sfgnn")
-_FL = Line("fl", "FL", {**NETWORK, **tuned("fedavg", "cora")}, method="fedavg")
-_SP = Line("sp", "SP", {**NETWORK, **tuned("separate", "cora")}, method="separate")
+_SFGNN = Line("sfgnn", "SFGNN", SFGNN, method="sfgnn", own=TUNED["sfgnn"])
+_FL = Line("fl", "FL", NETWORK, method="fedavg", own=TUNED["fedavg"])
+_SP = Line("sp", "SP", NETWORK, method="separate", own=TUNED["separate"])
 
-_TUNING = "Hyper-parameters are those of `asfgnn-table3` on Cora."
+_DATASETS = ("cora", "citeseer")
+_TUNING = "Hyper-parameters are those of `asfgnn-table3`. The paper shows Cora only."
 
 
-def _panel(level: str, clients: int, **settings: object) -> Panel:
+def _panel(dataset: str, level: str, clients: int, **settings: object) -> Panel:
     return Panel(
-        name=f"cora-{level}",
-        label=f"Cora, {level}",
-        group="cora",
-        dataset="planetoid:cora",
+        name=f"{dataset}-{level}",
+        label=f"{LABELS[dataset]}, {level}",
+        group=dataset,
+        dataset=f"planetoid:{dataset}",
         clients=clients,
         partition="labels",
         settings=settings,
@@ -31,10 +42,12 @@ _FIG_3 = Figure(
     "than FL for α > 0.88 (section 5.2.3).",
     chart="levels",
     panels=[
-        _panel(alpha, 2, label_groups=GROUPS["cora"], label_alpha=float(alpha))
+        _panel(dataset, alpha, 2, label_groups=GROUPS[dataset], label_alpha=float(alpha))
+        for dataset in _DATASETS
         for alpha in ("0.6", "0.7", "0.8", "0.9", "1.0")
     ],
     lines=(_SFGNN, _FL, _SP),
+    rounds=ROUNDS,
     notes=(
         MEASURES.partition("*All classes*")[0].strip(),
         SPLIT,
@@ -52,20 +65,24 @@ _FIG_4 = Figure(
     claim="The mean accuracy of ASFGNN rises with the number of clients and then stays "
     "(section 5.2.4).",
     chart="levels",
-    panels=[_panel(str(clients), clients) for clients in (2, 3, 4, 5)],
+    panels=[
+        _panel(dataset, str(clients), clients) for dataset in _DATASETS for clients in (2, 3, 4, 5)
+    ],
     lines=(
         _SFGNN,
         _SP,
         Line(
             "asfgnn",
             "ASFGNN",
-            {"trials": 12, "trial_rounds": 50, "startup": 6, "tune_hidden": "64"},
+            {**SFGNN, "trials": 12, "trial_rounds": 50, "startup": 6, "tune_hidden": "64"},
             method="asfgnn",
         ),
     ),
+    rounds=ROUNDS,
     notes=(
         "Classes go, from large to small, to the client with the fewest nodes so far.",
-        f"SFGNN and SP: {_TUNING[0].lower()}{_TUNING[1:]} ASFGNN tunes every client in 12 trials.",
+        _TUNING,
+        "ASFGNN tunes every client in 12 trials instead.",
     ),
     axis="clients",
 )

@@ -48,6 +48,7 @@ class Line:
         uses: A line that learns a policy. It is run once in each panel, with seed 0, before this
             one, and all seeds of this one use what it has learnt.
         method: Name of the method.
+        own: What differs from ``settings`` in the panels of single groups, by their names.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Line:
     settings: Mapping[str, Any] = field(default_factory=dict)
     uses: "Line | None" = None
     method: str = "fedgraph"
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

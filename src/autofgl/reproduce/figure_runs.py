@@ -42,7 +42,12 @@ class FigureRun(Planned):
             UserError: An option is wrong.
         """
         rounds = self.figure.rounds if options.rounds is None else options.rounds
-        settings = {"rounds": rounds, **self.panel.settings, **self.line.settings}
+        settings = {
+            "rounds": rounds,
+            **self.panel.settings,
+            **self.line.settings,
+            **self.line.own.get(self.panel.group, {}),
+        }
         if options.episodes is not None and "episodes" in settings:
             settings["episodes"] = options.episodes
         if self.needs:

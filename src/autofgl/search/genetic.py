@@ -176,9 +176,20 @@ class Genetic:
         self._known.update(zip(keys, zip(told, values, strict=True), strict=True))
         self._pending = [one for one in self._pending if self.genes.key(one) not in keys]
 
-    def renew(self) -> None:
-        """Forget all losses, since they do not hold any more; the population is asked again."""
+    def renew(self, guests: Sequence[Mapping[str, Any]] = ()) -> None:
+        """Forget all losses, since they do not hold any more; the population is asked again.
+
+        Args:
+            guests: Chromosomes that must be in it. Those that are not take the last places.
+
+        Raises:
+            SearchError: A guest is not of the space.
+        """
         self._known.clear()
+        present = {self.genes.key(one) for one in self.population}
+        new = {self.genes.key(one): self.genes.check(one) for one in guests}
+        missing = [one for key, one in new.items() if key not in present]
+        self.population = [*self.population[: self.size - len(missing)], *missing]
         self._pending = list(self.population)
 
     def state(self) -> State:
