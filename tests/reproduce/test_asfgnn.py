@@ -128,10 +128,13 @@ def test_the_arithmetic_of_table_7() -> None:
     assert (COMMON_GRID, JOINT_GRID) == (800, 160_000)
     grid = Searched((0.5, 0.6, 0.6, 0.6), (36.0, 72.0, 108.0, 144.0))
     bayes = Searched((0.4, 0.6), (30.0, 60.0))
-    page = times([_cell("grid", grid), _cell("bayes", bayes)])
-    line = page.splitlines()[-1]
-    assert "| 4, 144 s, 60.0 | 2.0, 60 s | 144 / 60 = 2.4× |" in line
-    assert "800 × 36.0 s = 8.0 h, 480× | 160,000 × 36.0 s = 1600.0 h, 96000× |" in line
+    own = Searched((0.5, 0.5, 0.7), (40.0, 80.0, 120.0))
+    page = times([_cell("grid", grid), _cell("bayes", bayes), _cell("own", own)])
+    common, joint = page.splitlines()[-2:]
+    assert "| common | 4, 144 s, 60.0 | 2.0, 60 s | 144 / 60 = 2.4× |" in common
+    assert "| 800 × 36.0 s = 8.0 h | 480× | 6.67 h / 0.39 h = 17.1× |" in common
+    assert "| each client's own | 4, 144 s, 60.0 | 3.0, 120 s | 144 / 120 = 1.2× |" in joint
+    assert "| 160,000 × 36.0 s = 1600.0 h | 48000× |" in joint
     worse = Searched((0.4, 0.5), (30.0, 60.0))
     assert times([_cell("grid", grid), _cell("bayes", worse)]) == "", "not at equal accuracy"
 
