@@ -121,6 +121,23 @@ def full_stakes(search: Configurator) -> list[float]:
     return [1.0] * len(search.space.shapes)
 
 
+def test_each_optimiser_has_a_rate_of_its_own() -> None:
+    found = space(optimiser="adam", lr=0.02, optimisers="adam,sgd")
+    own = found.environment
+    assert own["adam_lr"] == 0.02
+    assert own["sgd_lr"] == pytest.approx(1.0), "the middle of its range"
+    descends = {**own, "optimiser": "sgd", "sgd_lr": 4.0, "adam_lr": 0.1}
+    settings = found.settings_of(descends)
+    assert (settings.optimiser, settings.lr) == ("sgd", 4.0)
+    assert found.full(descends) == {**descends, "adam_lr": 0.02}, "a rate that is not read"
+    assert found.settings_of(own).lr == 0.02
+    names = {gene.name for gene in space(optimisers="sgd").genes.genes}
+    assert "sgd_lr" in names
+    assert "adam_lr" not in names
+    with pytest.raises(UserError, match="unknown optimiser 'rmsprop'"):
+        GraphFLGASettings(optimisers="sgd,rmsprop")
+
+
 @pytest.mark.parametrize(
     "genes",
     [
@@ -135,7 +152,7 @@ def test_a_trial_is_a_round_on_the_whole_graph(
     """By hand with the client's own model: train, adapt, count right validation nodes."""
     client = small_clients[1]
     search = configurator(client)
-    chromosome = {**search.space.environment, "inner_lr": 0.4, "lr": 0.05, **genes}
+    chromosome = {**search.space.environment, "inner_lr": 0.4, "sgd_lr": 2.0, **genes}
     whole = search.space.initial(0)
     value, trained = search.trial(chromosome, 3, whole, 1.0)
     spec = search.space.spec_of(chromosome)
@@ -251,7 +268,7 @@ def test_another_shape_must_be_better_by_more_than_chance(small_clients: list[Cl
     client = small_clients[0]
     free, bound = configurator(client), configurator(client, structure_margin=2.0)
     own, whole = free.space.environment, free.space.initial(0)
-    for other, moves in (({"lr": 0.05}, False), ({"hops": 1}, False), ({"model": "gcn"}, True)):
+    for other, moves in (({"sgd_lr": 0.5}, False), ({"hops": 1}, False), ({"model": "gcn"}, True)):
         chromosome = {**own, **other}
         toll = 2 * 0.5 / np.sqrt(client.val_mask.sum()) if moves else 0.0
         losses = [one.trial(chromosome, 1, whole, 1.0)[0] for one in (free, bound)]
@@ -287,8 +304,9 @@ def test_activations_differ(small_clients: list[ClientGraph]) -> None:
 
 
 def test_moments_are_kept_by_shape_and_optimiser(small_clients: list[ClientGraph]) -> None:
-    search = configurator(small_clients[0])
-    own, whole = {**search.space.environment, "lr": 0.05}, search.space.initial(0)
+    both = {"optimiser": "adam", "lr": 0.01, "optimisers": "adam,sgd"}
+    search = configurator(small_clients[0], **both)
+    own, whole = {**search.space.environment, "adam_lr": 0.05}, search.space.initial(0)
     fresh = search.trial(own, 2, whole, 1.0)[1]
     model = search.trial(own, 1, whole, 1.0)[1]
     assert fresh is not None
@@ -304,7 +322,7 @@ def test_moments_are_kept_by_shape_and_optimiser(small_clients: list[ClientGraph
         trained = search.trial({**own, **other}, 2, whole, 1.0)[1]
         assert trained is not None
         assert int(trained.state()["moments"].get("0", {}).get("step", 1)) == 1
-    copy = configurator(small_clients[0])
+    copy = configurator(small_clients[0], **both)
     copy.load_state(decode(encode(search.state())))
     again = copy.trial({**own, "inner_lr": 0.1, "hops": 2}, 2, whole, 1.0)[1]
     assert again is not None
@@ -316,7 +334,7 @@ def test_a_trial_is_judged_as_it_moves_the_average(small_clients: list[ClientGra
     """With a stake of 0.3: 0.7 of the weights before and 0.3 of the trained ones."""
     client = small_clients[1]
     search = configurator(client, fitness="trained")
-    chromosome = {**search.space.environment, "lr": 0.3}
+    chromosome = {**search.space.environment, "sgd_lr": 5.0}
     whole, parts = search.space.initial(0), search.space.parts_of(chromosome)
     _, trained = search.trial(chromosome, 3, whole, 1.0)
     assert trained is not None

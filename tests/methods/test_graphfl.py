@@ -227,6 +227,33 @@ def test_adaptation_helps_where_clients_differ() -> None:
     assert np.mean(adapted) > np.mean(plain) + 0.15
 
 
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_nobody_adapts_where_the_federation_is_better_without(
+    small_graph: ClientGraph, secure: str
+) -> None:
+    """Whoever adapts far to a single node knows one class only."""
+    clients = autofgl.partition(small_graph, 3, "random", 0)
+    spoilt: dict[str, Any] = {"adapt_lr": 50.0, "adapt_support": 1, "lr": 0.1, "secure": secure}
+    wise = make("graphfl", clients, adapt="if-better", **spoilt)
+    row = rounds(wise, 3)[-1]
+    assert row["val_accuracy"] == row["unadapted_val_accuracy"]
+    other = make("graphfl", clients, adapt="if-better", **spoilt)
+    other.setup()
+    other.load_state(wise.state())
+    assert other.state()["counts"] == "unadapted", "known to a resumed run"
+    found = wise.finish()
+    assert found.extra["adapted"] is False
+    assert found.test_accuracy == found.extra["unadapted_test_accuracy"]
+    for client in found.per_client if secure == "none" else []:
+        assert client["test_accuracy"] == client["unadapted_test_accuracy"]
+    stubborn = make("graphfl", clients, **spoilt)
+    rounds(stubborn, 3)
+    outcome = stubborn.finish()
+    assert outcome.extra["adapted"] is True
+    assert outcome.extra["unadapted_test_accuracy"] == found.test_accuracy
+    assert outcome.val_accuracy < found.val_accuracy
+
+
 def test_it_learns(small_graph: ClientGraph) -> None:
     clients = autofgl.partition(small_graph, clients=3, method="random", seed=0)
     method = make("graphfl", clients, inner_steps=4, lr=0.05, strict=False)

@@ -43,7 +43,7 @@ def test_without_searches_it_is_graphfl(
     plain = make("graphfl", small_clients, **common)
     ours = make(
         "graphfl-ga", small_clients, **common, mode="threshold", threshold=0.0,
-        evolve_structure=structure,
+        evolve_structure=structure, optimiser="adam", lr=0.01, adapt="always",
     )  # fmt: skip
     rows, expected = rounds(ours, 4), rounds(plain, 4)
     for row, other in zip(rows, expected, strict=True):
@@ -307,7 +307,8 @@ def test_adaptation_helps_an_unseen_client() -> None:
         clients = autofgl.partition(graph, 4, "dirichlet", seed, settings=skew)
         assert not (clients[3].train_mask & clients[3].test_mask).any()
         method = make(
-            "graphfl-ga", clients, **QUICK, new_clients=1, seed=seed, strict=False, inner_lr=0.3
+            "graphfl-ga", clients, **QUICK, new_clients=1, seed=seed, strict=False, inner_lr=0.3,
+            adapt="always",
         )  # fmt: skip
         rounds(method, 3)
         new = method.finish().extra["new"]

@@ -5,6 +5,7 @@ dropout; inner and outer rate, optimiser, inner steps, tasks, support and query 
 of the run are one chromosome, the *environment*; every range reaches far enough to hold it.
 """
 
+import math
 from dataclasses import replace
 from functools import cached_property
 
@@ -18,6 +19,11 @@ from autofgl.seeding import torch_generator
 #: Families without layers of their own, and those whose hops are no choice.
 _FLAT, _HOPLESS = ("sgc",), ("gcn", "sage")
 _HOPS, _SIZES = (1, 2, 3, 5, 10), (0, 5, 10, 20, 40)
+#: Settings of MAML that are genes as they are.
+_PLAIN = ("inner_lr", "optimiser", "inner_steps", "tasks", "support", "query")
+#: The gene of each optimiser's rate, with its range: a step of Adam is as long as its rate whatever
+#: the gradient is, and one of gradient descent is not.
+_RATE_OF = {"adam": ("adam_lr", 0.001, 0.3), "sgd": ("sgd_lr", 0.1, 10.0)}
 
 
 class Configurations:
@@ -117,7 +123,9 @@ class Configurations:
     def settings_of(self, chromosome: Chromosome) -> GraphFLGASettings:
         """The environment with a chromosome's settings of MAML."""
         full = self.full(chromosome)
-        return self._settings.model_copy(update={name: full[name] for name in self._own_rates()})
+        rate, *_ = _RATE_OF[str(full["optimiser"])]
+        update = {**{name: full[name] for name in _PLAIN}, "lr": full[rate]}
+        return self._settings.model_copy(update=update)
 
     def parts_of(self, chromosome: Chromosome) -> dict[str, Part]:
         """Which entries a chromosome's network holds."""
@@ -137,6 +145,9 @@ class Configurations:
 
     def _families(self) -> list[str]:
         return sorted({self._settings.model, *self._settings.families.split(",")})
+
+    def _optimisers(self) -> list[str]:
+        return sorted({self._settings.optimiser, *self._settings.optimisers.split(",")})
 
     def _fewest(self) -> int:
         """Two layers, unless the environment has one: networks of one layer are SGC's business."""
@@ -162,8 +173,12 @@ class Configurations:
         }
 
     def _own_rates(self) -> Chromosome:
-        names = ("inner_lr", "lr", "optimiser", "inner_steps", "tasks", "support", "query")
-        return {name: getattr(self._settings, name) for name in names}
+        own = self._settings
+        found: Chromosome = {name: getattr(own, name) for name in _PLAIN}
+        for optimiser in self._optimisers():
+            rate, low, high = _RATE_OF[optimiser]
+            found[rate] = own.lr if optimiser == own.optimiser else math.sqrt(low * high)
+        return found
 
     def _structure(self) -> list[Gene]:
         own = self.environment
@@ -180,8 +195,11 @@ class Configurations:
         own = self._settings
         return [
             LogFloat("inner_lr", min(0.01, own.inner_lr), max(2.0, own.inner_lr)),
-            LogFloat("lr", min(0.001, own.lr), max(0.3, own.lr)),
-            Categorical("optimiser", ("adam", "sgd")),
+            *(
+                LogFloat(rate, min(low, own.lr), max(high, own.lr))
+                for rate, low, high in map(_RATE_OF.__getitem__, self._optimisers())
+            ),
+            Categorical("optimiser", tuple(self._optimisers())),
             Integer("inner_steps", min(1, own.inner_steps), max(10, own.inner_steps)),
             Integer("tasks", 1, max(3, own.tasks)),
             Categorical("support", _with(_SIZES, own.support)),
@@ -190,9 +208,13 @@ class Configurations:
 
     def _canonical(self, chromosome: Chromosome) -> Chromosome:
         """Genes that a network does not read are the environment's or the widest."""
-        if "model" not in chromosome:
-            return chromosome
         found = dict(chromosome)
+        for optimiser in self._optimisers():
+            if optimiser != found["optimiser"]:
+                rate, *_ = _RATE_OF[optimiser]
+                found[rate] = self.environment[rate]
+        if "model" not in chromosome:
+            return found
         if found["model"] in _HOPLESS:
             found["hops"] = 1
         if found["model"] in _FLAT:

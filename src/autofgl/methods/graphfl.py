@@ -8,7 +8,8 @@ is descended. The server averages the clients' weights by training nodes (FedAvg
 
 In the test phase every client adapts θ to its own labelled training nodes before it is evaluated.
 So do *new clients*, which never train and may have labels that nobody trained on. Validation and
-test nodes are neither in a task nor adapted to.
+test nodes are neither in a task nor adapted to. With ``adapt=if-better`` nobody adapts where the
+federation's validation accuracy is better without: a client's own few nodes could not tell.
 
 Where we differ from the authors' code: the outer step is of second order unless ``first_order`` is
 set; each client takes it on its own tasks, where that code takes one for all clients together and
@@ -74,6 +75,7 @@ class GraphFL(Method):
         self._weights: Weights = {}
         self._best = BestRound(settings.select)
         self._best_weights: Weights = {}
+        self._counts = "adapted"
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
@@ -140,15 +142,16 @@ class GraphFL(Method):
         total = self._sums.total("conclude", replies, "report")
         groups = total["metrics"].reshape(len(GROUPS), len(KINDS) * SIZE)
         report = Report(
-            metrics=self._metrics(groups.sum(0))["adapted"],
-            clients={name: reply["own"] for name, reply in replies.items()},
+            metrics=self._metrics(groups.sum(0))[self._counts],
+            clients={name: self._counted(reply["own"]) for name, reply in replies.items()},
             inference_s=float(total["seconds"][0] / total["seconds"][1]),
             best_round=self._best.round,
         )
         spec, weights = self._network()
         found = outcome(report, spec, {"model": weights})
         clients = [self._with_own(row, replies[row["name"]]["own"]) for row in found.per_client]
-        return replace(found, per_client=clients, extra={**found.extra, **self._apart(groups)})
+        apart = {**self._apart(groups), "adapted": self._counts == "adapted"}
+        return replace(found, per_client=clients, extra={**found.extra, **apart})
 
     def state(self) -> Payload:
         """Everything between two rounds."""
@@ -160,6 +163,7 @@ class GraphFL(Method):
             "weights": self._weights,
             "best": asdict(self._best),
             "best_weights": self._best_weights,
+            "counts": self._counts,
         }
 
     def load_state(self, state: Payload) -> None:
@@ -167,7 +171,7 @@ class GraphFL(Method):
         self.round, self._new = state["round"], frozenset(state["new"])
         self._spec, self._totals = state["spec"], state["totals"]
         self._weights, self._best_weights = state["weights"], state["best_weights"]
-        self._best = BestRound(**state["best"])
+        self._best, self._counts = BestRound(**state["best"]), state["counts"]
 
     def _participants(self) -> set[str]:
         """Stage 2: all clients that may train have an equal chance."""
@@ -230,9 +234,11 @@ class GraphFL(Method):
     def _judge(self, at: int, scaled: Any) -> Row:
         """Figures of the present weights, which are kept if they are the best so far."""
         kinds = self._metrics(scaled)
-        if self._best.update(at, kinds["adapted"]):
-            self._best_weights = self._weights
-        row = asdict(kinds["adapted"])
+        better = kinds["unadapted"].val_accuracy > kinds["adapted"].val_accuracy
+        counts = "unadapted" if better and self.settings.adapt == "if-better" else "adapted"
+        if self._best.update(at, kinds[counts]):
+            self._best_weights, self._counts = self._weights, counts
+        row = asdict(kinds[counts])
         del row["val_nodes"]
         return row | _unadapted(kinds)
 
@@ -251,7 +257,7 @@ class GraphFL(Method):
             return found
         for group, sums in zip(GROUPS, groups, strict=True):
             kinds = self._metrics(sums)
-            metrics = kinds["adapted"]
+            metrics = kinds[self._counts]
             found[group] = {
                 "clients": sum(
                     (name in self._new) == (group == "new") for name in self.federation.parties
@@ -261,6 +267,10 @@ class GraphFL(Method):
                 **_unadapted(kinds),
             }
         return found
+
+    def _counted(self, own: Payload) -> Payload:
+        """What a client tells, with the figures of the kind that counts."""
+        return {**own, "metrics": own["unadapted"]} if own and self._counts != "adapted" else own
 
     def _with_own(self, row: dict[str, Any], own: Payload) -> dict[str, Any]:
         """A client's line in the result: also its group and, if told, what adaptation is worth."""

@@ -11,14 +11,29 @@ from autofgl.search.genetic import Breeding
 #: Networks whose parameters are slices of a wider one of their kind. Those of gat are not: its
 #: width is divided among heads.
 SLICED = ("sgc", "gcn", "sage", "appnp")
+#: What takes an outer step.
+OPTIMISERS = ("adam", "sgd")
 
 
 class GraphFLGASettings(GraphFLSettings):
     """GraphFL's settings are the environment that a client begins with (section 4.2).
 
+    It takes its outer steps by plain gradient descent, where GraphFL has Adam: clients choose rates
+    of their own, and steps of Adam on a few nodes each, as long in every weight, do not average
+    well (docs/results/graphfl-ga.md). ``optimisers=adam,sgd`` leaves the choice to the clients.
+
     ``hidden`` is the greatest width: a client may choose a half or a quarter of it.
     """
 
+    optimiser: Literal["adam", "sgd"] = Field(
+        default="sgd", description="what takes the outer step at first"
+    )
+    lr: float = Field(default=1.0, gt=0, description="rate of the outer step at first")
+    adapt: Literal["always", "if-better"] = Field(
+        default="if-better",
+        description="whether clients adapt in the test phase: always, or if the federation's "
+        "validation accuracy is no worse with it than without",
+    )
     mode: Literal["continuous", "parallel", "threshold"] = Field(
         default="continuous",
         description="when a client evolves: in every round that it trains in, in a process beside "
@@ -64,6 +79,11 @@ class GraphFLGASettings(GraphFLSettings):
     families: str = Field(
         default="sgc,gcn,appnp",
         description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}",
+    )
+    optimisers: str = Field(
+        default="sgd",
+        description=f"what may take a client's outer step, besides 'optimiser': "
+        f"{', '.join(OPTIMISERS)}; Adam's steps on a few nodes do not average well",
     )
     deepest: int = Field(default=2, ge=2, le=8, description="most layers that a client may choose")
     fitness: Literal["both", "trained", "adapted"] = Field(
@@ -114,6 +134,14 @@ class GraphFLGASettings(GraphFLSettings):
             if family not in SLICED:
                 raise unknown_name("model of graphfl-ga", family, SLICED)
         return families
+
+    @field_validator("optimisers")
+    @classmethod
+    def _known_optimisers(cls, optimisers: str) -> str:
+        for optimiser in optimisers.split(","):
+            if optimiser not in OPTIMISERS:
+                raise unknown_name("optimiser", optimiser, OPTIMISERS)
+        return optimisers
 
     @property
     def breeding(self) -> Breeding:

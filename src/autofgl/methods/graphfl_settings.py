@@ -52,6 +52,11 @@ class GraphFLSettings(ClientsSettings, AloneSettings):
         ge=0,
         description="labelled nodes to adapt to before an evaluation; 0: all training nodes",
     )
+    adapt: Literal["always", "if-better"] = Field(
+        default="always",
+        description="whether clients adapt in the test phase: always, or if the federation's "
+        "validation accuracy is no worse with it than without",
+    )
     new_clients: int = Field(
         default=0, ge=0, description="so many clients, the last, never train and only adapt"
     )

@@ -24,17 +24,16 @@ _PAPER["pubmed"] = "427.67 h / 4.17 h = 102.6×"
 
 
 def times(cells: Sequence[Summary]) -> str:
-    """A line for each dataset and search that reached what the grid did, with the same seeds."""
-    by_place = {(cell.column.name, cell.row.name): cell for cell in cells}
+    """A line for each dataset and search that were run."""
+    found = {(cell.column.name, cell.row.name): cell.searches for cell in cells}
     labels = {cell.column.name: cell.column.label for cell in cells}
-    found = (
-        _line(by_place[name, "grid"].searches, by_place[name, row].searches, sets, [label, what])
-        + [_PAPER.get(name, NOTHING)]
+    lines = [
+        [label, what, *_figures(grids, searches, sets), _PAPER.get(name, NOTHING)]
         for name, label in labels.items()
         for row, (what, sets) in _SEARCHED.items()
-        if (name, row) in by_place
-    )
-    lines = [line for line in found if len(line) == len(_HEADINGS)]
+        if (grids := found.get((name, "grid"))) and (searches := found.get((name, row)))
+        if grids.keys() & searches.keys()
+    ]
     if not lines:
         return ""
     return (
@@ -47,31 +46,33 @@ def times(cells: Sequence[Summary]) -> str:
     )
 
 
-def _line(
-    grids: dict[int, Searched], searches: dict[int, Searched], sets: int, begin: list[str]
-) -> list[str]:
-    """All but the last cell of a line; nothing where the grid's best was not reached."""
+def _figures(grids: dict[int, Searched], searches: dict[int, Searched], sets: int) -> list[str]:
+    """Grid, search, and the speedups of a line, as means over the seeds that reached the grid's M.
+
+    The grid's own figures are of all seeds that both were run with.
+    """
+    common = [(own, searches[seed]) for seed, own in grids.items() if seed in searches]
     pairs = [
         (own, reached)
-        for seed, own in grids.items()
-        if own.best is not None
-        and seed in searches
-        and (reached := searches[seed].reached(own.best)) is not None
+        for own, search in common
+        if own.best is not None and (reached := search.reached(own.best)) is not None
     ]
+    trials = mean(len(own.seconds) for own, _ in common)
+    seconds = mean(own.seconds[-1] for own, _ in common)
+    each = mean(own.seconds_per_trial for own, _ in common)
+    best = mean(own.best or 0.0 for own, _ in common)
+    small = f"{trials:.0f}, {seconds:.0f} s, {100 * best:.1f}"
+    whole = f"{sets:,} × {each:.1f} s = {sets * each / 3600:.1f} h"
     if not pairs:
-        return []
-    missed = len(grids.keys() & searches.keys()) - len(pairs)
-    trials = mean(len(own.seconds) for own, _ in pairs)
-    seconds = mean(own.seconds[-1] for own, _ in pairs)
-    each = mean(own.seconds_per_trial for own, _ in pairs)
-    best = mean(own.best or 0.0 for own, _ in pairs)
+        tried = max(len(search.seconds) for _, search in common)
+        return [small, f"not reached in {tried}", NOTHING, whole, NOTHING]
     bayes_trials, bayes_s = (mean(reached[i] for _, reached in pairs) for i in (0, 1))
+    missed = len(common) - len(pairs)
+    note = f" (not reached with {missed} more of {len(common)} seeds)" if missed else ""
     return [
-        *begin,
-        f"{trials:.0f}, {seconds:.0f} s, {100 * best:.1f}",
-        f"{bayes_trials:.1f}, {bayes_s:.0f} s"
-        + (f" (not reached with {missed} more seeds)" if missed else ""),
+        small,
+        f"{bayes_trials:.1f}, {bayes_s:.0f} s{note}",
         f"{seconds:.0f} / {bayes_s:.0f} = {seconds / bayes_s:.1f}×",
-        f"{sets:,} × {each:.1f} s = {sets * each / 3600:.1f} h",
+        whole,
         f"{sets * each / bayes_s:.0f}×",
     ]
