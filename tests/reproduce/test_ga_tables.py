@@ -46,7 +46,7 @@ def test_the_papers_figures() -> None:
             for row in table.rows
         }  # fmt: skip
 
-    none: dict[str, list[float]] = {"graphfl-tuned": [], "random": []}
+    none: dict[str, list[float]] = {"graphfl-tuned": [], "graphfl-descent": [], "random": []}
     rates = {"ga-rates": [74.80], "ga-rates-random": [76.24]}
     assert figures(1) == {"graphfl": [73.91], "graphfl-ga": [83.26], **rates, **none}
     assert figures(2) == {"graphfl": [74.31, 74.09], "graphfl-ga": [83.24, 83.26], **none}
@@ -59,7 +59,7 @@ def test_the_papers_figures() -> None:
 
 def test_the_settings_of_the_columns() -> None:
     first, second, third, fourth, fifth = GA_TABLES
-    assert [column.clients for column in first.columns] == [6, 6, 6]
+    assert [column.clients for column in first.columns] == [6, 6, 6, 6]
     assert [column.settings["participation"] for column in second.columns] == [0.1, 0.2]
     assert {column.clients for column in second.columns} == {50}
     assert (third.columns[0].partition, third.columns[0].clients) == ("shared", 5)
