@@ -15,6 +15,10 @@ In the test phase each client adapts its own network by its own settings. One th
 such as a new client, takes the network of the largest part of the last average, and the geometric
 mean of the inner rates in it: the *advice*. The paper is silent on such clients.
 
+Where we differ from the paper besides: fitness is measured on validation nodes, and of what an
+average would leave of the training; outer steps are plain gradient descent unless ``optimisers``
+says otherwise; nobody adapts where the federation is better without (``adapt=if-better``).
+
 ===========  =======================================================================================
 Who          learns what, besides what GraphFL tells
 ===========  =======================================================================================
