@@ -20,6 +20,7 @@ from autofgl.methods.slices import Shape, take
 from autofgl.methods.trial_field import measured, reach
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.networks import build_network
+from autofgl.search.codes import SearchError
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.seeding import torch_generator
 
@@ -131,6 +132,8 @@ def test_each_optimiser_has_a_rate_of_its_own() -> None:
     assert (settings.optimiser, settings.lr) == ("sgd", 4.0)
     assert found.full(descends) == {**descends, "adam_lr": 0.02}, "a rate that is not read"
     assert found.settings_of(own).lr == 0.02
+    with pytest.raises(SearchError, match=r"'sgd_lr' is 0\.02"):
+        found.genes.check({**own, "sgd_lr": 0.02})
     names = {gene.name for gene in space(optimisers="sgd").genes.genes}
     assert "sgd_lr" in names
     assert "adam_lr" not in names

@@ -192,19 +192,20 @@ class Configurations:
         ]
 
     def _rates(self) -> list[Gene]:
-        own = self._settings
+        own, optimisers = self._settings, self._optimisers()
         return [
             LogFloat("inner_lr", min(0.01, own.inner_lr), max(2.0, own.inner_lr)),
-            *(
-                LogFloat(rate, min(low, own.lr), max(high, own.lr))
-                for rate, low, high in map(_RATE_OF.__getitem__, self._optimisers())
-            ),
-            Categorical("optimiser", tuple(self._optimisers())),
+            *(self._rate(*_RATE_OF[optimiser]) for optimiser in optimisers),
+            Categorical("optimiser", tuple(optimisers)),
             Integer("inner_steps", min(1, own.inner_steps), max(10, own.inner_steps)),
             Integer("tasks", 1, max(3, own.tasks)),
             Categorical("support", _with(_SIZES, own.support)),
             Categorical("query", _with(_SIZES, own.query)),
         ]
+
+    def _rate(self, name: str, low: float, high: float) -> Gene:
+        own = float(self.environment[name])
+        return LogFloat(name, min(low, own), max(high, own))
 
     def _canonical(self, chromosome: Chromosome) -> Chromosome:
         """Genes that a network does not read are the environment's or the widest."""
