@@ -18,6 +18,8 @@ from autofgl.federation.payload import Payload
 from autofgl.methods.search_worker import receive, send
 
 _COMMAND = ("-P", "-m", "autofgl.methods.search_worker")  # -P: nothing from the working directory
+#: The lowest priority: a search, and the start of its process, live on what the training leaves.
+_NICE = 19
 
 
 class SearchLost(AutoFGLError):
@@ -123,6 +125,7 @@ class _Worker:
                 env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
                 process_group=0,  # Ctrl-C is for us; a worker ends when its input does
             )
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
         assert process.stdin is not None
         assert process.stdout is not None
         with self._writing:

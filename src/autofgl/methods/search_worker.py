@@ -19,8 +19,6 @@ import torch
 from autofgl.federation.payload import Payload, decode, encode
 
 _LENGTH = struct.Struct("<Q")
-#: A search must not take the time of the training beside it.
-_NICE = 5
 
 
 def send(stream: IO[bytes], payload: Payload) -> None:
@@ -79,7 +77,6 @@ def main() -> None:
 
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not break a message
-    os.nice(_NICE)
     torch.set_num_threads(1)
     inbox = _Inbox()
     threading.Thread(target=inbox.watch, args=(sys.stdin.buffer,), daemon=True).start()
