@@ -163,8 +163,8 @@ _TABLE_7 = Table(
     notes=(
         "The small grid: dropout 0, 0.5; L2 5e-4, 5e-3; K 1 to 3; learning rate 0.005, 0.01; width "
         "64; the same for both clients, 24 sets. Bayesian optimisation has the ranges between "
-        "these values and up to 48 trials; in the last row, with up to 120, each client has its own, "
-        "as in the paper.",
+        "these values and up to 48 trials; in the last row, with up to 120, each client has its "
+        "own, as in the paper.",
         "The paper's grid has 2 · 5 · 5 · 4 = 200 sets for a client and 4 widths: 800 sets if both "
         "clients have the same, 200² · 4 = 160,000 for two clients of their own.",
     ),
