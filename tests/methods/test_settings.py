@@ -23,7 +23,7 @@ def test_a_dumped_protocol_is_read_back() -> None:
 OWN = {
     "fedgraph": {"hidden": 16, "weight_decay": 0.0, "normalize_features": False},
     "graphfl": {"normalize_features": False},
-    "graphfl-ga": {"normalize_features": False},
+    "graphfl-ga": {"normalize_features": False, "lr": 1.0},
 }
 
 

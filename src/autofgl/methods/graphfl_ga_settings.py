@@ -28,7 +28,9 @@ class GraphFLGASettings(GraphFLSettings):
     optimiser: Literal["adam", "sgd"] = Field(
         default="sgd", description="what takes the outer step at first"
     )
-    lr: float = Field(default=1.0, gt=0, description="rate of the outer step at first")
+    lr: float = Field(
+        default=1.0, gt=0, description="rate of the outer step at first, of gradient descent's size"
+    )
     adapt: Literal["always", "if-better"] = Field(
         default="if-better",
         description="whether clients adapt in the test phase: always, or if the federation's "
