@@ -33,9 +33,9 @@ _NOTES = (
     "Fitness is measured on validation nodes; the paper took local test data.",
     "GraphFL has its defaults (lr 0.01, inner_lr 0.1). The tuned rates are the best by validation, "
     "with seed 0 on the first column of ga-table1, out of these and all pairs of lr and inner_lr "
-    "of 0.03, 0.1 and 0.3. With gradient descent lr is 3, the best of 1, 3, 6 and 12 by validation "
-    "with seeds 3 and 4, on that column and with 50 clients. Random search keeps the same share of "
-    "its best and draws the rest.",
+    "of 0.03, 0.1 and 0.3. With gradient descent lr is 3, by validation out of 1, 3, 6 and 12 "
+    "(seeds 3 and 4 on that column, seed 3 with 50 clients; 3 and 6 are level with 6 clients). "
+    "Random search keeps the same share of its best and draws the rest.",
     "Default GraphFL adapts always; all other rows adapt in the test phase only where the "
     "federation's validation accuracy is no worse with it.",
 )
