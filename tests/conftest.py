@@ -1,8 +1,10 @@
 """Small graphs that every test may use."""
 
+import os
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, settings
 
 import autofgl
@@ -12,6 +14,10 @@ from autofgl.graphs.datasets import DataSettings
 # Nothing here is timed: a busy machine must not fail a property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+# Products here are tiny and tests run side by side: a second thread would only be waited for.
+torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")

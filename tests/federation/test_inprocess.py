@@ -38,11 +38,14 @@ def test_parties_run_at_the_same_time() -> None:
 
 
 def test_parties_use_one_torch_thread_and_leave_the_caller_alone() -> None:
-    before = torch.get_num_threads()
+    torch.set_num_threads(2)
     federation = InProcess({"a": Gate})
-    assert federation.call("threads").ok["a"]["threads"] == 1
-    assert torch.get_num_threads() == before
-    federation.close()
+    try:
+        assert federation.call("threads").ok["a"]["threads"] == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+        federation.close()
 
 
 def test_the_observer_sees_every_message() -> None:

@@ -1,5 +1,4 @@
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -34,15 +33,6 @@ def search(clients: list[ClientGraph], count: int, **settings: Any) -> Any:
     method = make("fl-darts", clients, **{**SMALL, **settings})
     method.setup()
     return method, [method.step() for _ in range(count)]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Tiny products: a second thread would only be waited for."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

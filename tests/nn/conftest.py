@@ -1,5 +1,4 @@
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -35,12 +34,3 @@ def graph(request: pytest.FixtureRequest) -> tuple[Tensor, int]:
 @pytest.fixture
 def generator() -> torch.Generator:
     return torch.Generator().manual_seed(7)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    """Tiny products: a second thread would only be waited for."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

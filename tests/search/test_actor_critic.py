@@ -4,8 +4,6 @@ One state, one action, two hidden layers of one unit. The critic is relu(relu(s 
 the same plus 1; whatever the state, the actor is the sigmoid of 0 and its target that of 100.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -14,14 +12,6 @@ from autofgl.search import SearchError
 from autofgl.search.actor_critic import ActorCritic, perceptron
 from autofgl.search.ddpg_settings import DDPGSettings
 from autofgl.search.replay import Transitions
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def network(first: list[float], last: float, bias: float) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -12,14 +12,6 @@ from autofgl.search import SearchError
 from autofgl.search.ddpg import DDPG, DDPGSettings
 
 SMALL = DDPGSettings(hidden=(8, 6), batch=4, buffer=16, actor_lr=1e-2, critic_lr=1e-2)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def make(seed: int = 0, settings: DDPGSettings = SMALL) -> DDPG:
