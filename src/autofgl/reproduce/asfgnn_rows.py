@@ -18,9 +18,13 @@ _OWN_MESSAGES: dict[str, dict[str, Any]] = {
     "citeseer": {"dropout": 0.25, "weight_decay": 1e-3, "layers": 4, "lr": 0.0061},
     "pubmed": {"dropout": 0.0, "weight_decay": 5e-4, "layers": 1, "lr": 0.012, **SCALED},
 }
-#: What `benchmarks/asfgnn_tuning.py` found, rounded.
+#: What `benchmarks/asfgnn_tuning.py` found for its rows, rounded; ``without`` is without JS.
 TUNED: dict[str, dict[str, dict[str, Any]]] = {
     "sfgnn": _OWN_MESSAGES,
+    "without": {
+        "cora": {"dropout": 0.25, "weight_decay": 1e-3, "layers": 4, "lr": 0.0042},
+        "citeseer": _OWN_MESSAGES["citeseer"],
+    },
     "separate": _OWN_MESSAGES,
     "fedavg": {
         "cora": {"dropout": 0.25, "weight_decay": 1e-3, "layers": 4, "lr": 0.002},
@@ -33,6 +37,18 @@ TUNED: dict[str, dict[str, dict[str, Any]]] = {
         "pubmed": {"dropout": 0.5, "weight_decay": 5e-4, "layers": 2, "lr": 0.017, **SCALED},
     },
 }
+#: With JS and without, for labels that overlap.
+_OVERLAPPING_SFGNN: dict[str, dict[str, Any]] = {
+    "cora": {"dropout": 0.7, "weight_decay": 1e-3, "layers": 2, "lr": 0.02},
+    "citeseer": {"dropout": 0.7, "weight_decay": 1e-3, "layers": 1, "lr": 0.02, **SCALED},
+}
+#: For labels that overlap: found by the same search, over α = 0.6 to 0.9 together.
+_OVERLAPPING: dict[str, dict[str, dict[str, Any]]] = {
+    "sfgnn": _OVERLAPPING_SFGNN,
+    "without": _OVERLAPPING_SFGNN,
+}
+#: How much of a client's nodes is of its own group of classes.
+ALPHAS = ("1.0", "0.9", "0.8", "0.7", "0.6")
 
 #: Rounds of every row.
 ROUNDS = 200
@@ -75,6 +91,15 @@ def column(dataset: str, name: str = "", label: str = "", **changed: Any) -> Col
         settings=settings,
         **parts,
     )
+
+
+def by_alpha(tuned: str) -> dict[str, dict[str, Any]]:
+    """What was found for a row of the tuning, by dataset and α, such as ``cora-0.8``."""
+    return {
+        f"{dataset}-{alpha}": TUNED[tuned][dataset] if alpha == "1.0" else overlapping
+        for dataset, overlapping in _OVERLAPPING[tuned].items()
+        for alpha in ALPHAS
+    }
 
 
 def row(name: str, label: str, method: str, **settings: Any) -> Row:

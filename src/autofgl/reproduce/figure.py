@@ -48,7 +48,7 @@ class Line:
         uses: A line that learns a policy. It is run once in each panel, with seed 0, before this
             one, and all seeds of this one use what it has learnt.
         method: Name of the method.
-        own: What differs from ``settings`` in the panels of single groups, by their names.
+        own: What differs from ``settings`` in single groups and panels, by their names.
     """
 
     name: str

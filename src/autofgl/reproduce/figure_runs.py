@@ -47,6 +47,7 @@ class FigureRun(Planned):
             **self.panel.settings,
             **self.line.settings,
             **self.line.own.get(self.panel.group, {}),
+            **self.line.own.get(self.panel.name, {}),
         }
         if options.episodes is not None and "episodes" in settings:
             settings["episodes"] = options.episodes
