@@ -39,12 +39,12 @@ def alone(client: ClientGraph, settings: SFGNNSettings) -> LocalModel:
 
 
 @pytest.mark.parametrize("secure", MODES)
-@pytest.mark.parametrize("mixing", ["js", "none"])
+@pytest.mark.parametrize("mixing", ["js", "none", "constant"])
 def test_two_rounds_of_algorithm_2_in_numpy(
     skewed: list[ClientGraph], mixing: str, secure: str
 ) -> None:
     method = make(
-        "sfgnn", skewed, secure=secure, mixing=mixing, rounds=5, hidden=8,
+        "sfgnn", skewed, secure=secure, mixing=mixing, keep=0.7, rounds=5, hidden=8,
         per_client="client-1 layers=3 lr=0.02 dropout=0",
     )  # fmt: skip
     rounds(method, 2)
@@ -60,8 +60,8 @@ def test_two_rounds_of_algorithm_2_in_numpy(
     shared = [name for name in trained[0] if name.startswith(DISCRIMINATOR)]
     mean = {name: sum(weights[name] for weights in trained) / 3 for name in shared}
     for local, weights, count in zip(locals_, trained, counts, strict=True):
-        keep = _js(count / count.sum(), everyone) if mixing == "js" else 0.0
-        assert mixing == "none" or 0.01 < keep < 0.9
+        keep = {"js": _js(count / count.sum(), everyone), "none": 0.0, "constant": 0.7}[mixing]
+        assert mixing != "js" or 0.01 < keep < 0.6
         merged = {name: keep * weights[name] + (1 - keep) * mean[name] for name in shared}
         local.load_weights({**weights, **merged})
         local.train(1, at=2)
@@ -76,6 +76,17 @@ def _js(p: Any, q: Any) -> float:
     middle = (p + q) / 2
     bits = [np.where(one > 0, one * np.log2(np.maximum(one, 1e-300) / middle), 0) for one in (p, q)]
     return float(sum(value.sum() for value in bits) / 2)
+
+
+def test_who_keeps_all_of_its_own_is_alone(skewed: list[ClientGraph]) -> None:
+    method = make("sfgnn", skewed, mixing="constant", keep=1, rounds=5)
+    rounds(method, 3)
+    for client, found in zip(skewed, models(method).values(), strict=True):
+        local = alone(client, SFGNNSettings())
+        for at in (1, 2, 3):
+            local.train(1, at)
+        for name, value in local.weights().items():
+            np.testing.assert_allclose(found.weights()[name], value, atol=1e-6)
 
 
 def test_the_figures_of_a_round_are_those_of_the_mixed_weights(skewed: list[ClientGraph]) -> None:
@@ -241,15 +252,22 @@ def test_a_lost_client_does_not_end_the_training(skewed: list[ClientGraph]) -> N
         method.step()
 
 
-def test_a_client_without_training_nodes_takes_the_mean(skewed: list[ClientGraph]) -> None:
+@pytest.mark.parametrize("mixing", ["js", "constant"])
+def test_a_client_without_training_nodes_takes_the_mean(
+    skewed: list[ClientGraph], mixing: str
+) -> None:
     none = np.zeros_like(skewed[2].train_mask)
     clients = [*skewed[:2], skewed[2].with_masks(none, skewed[2].val_mask, skewed[2].test_mask)]
-    method = make("sfgnn", clients, rounds=3)
-    rounds(method, 3)
+    method = make("sfgnn", clients, rounds=3, mixing=mixing)
+    rounds(method, 2)
     mean = method.state()["training"]["news"]["mean"]
-    two = [local.weights() for local in models(method).values()][:2]
+    one, other, _ = [local.weights() for local in models(method).values()]
     for name, value in mean.items():
-        np.testing.assert_allclose(value, (two[0][name] + two[1][name]) / 2, atol=1e-6)
+        np.testing.assert_allclose(value, (one[name] + other[name]) / 2, atol=1e-6)
+    rounds(method, 1)
+    *_, without = [local.weights() for local in models(method).values()]
+    for name, value in mean.items():
+        np.testing.assert_array_equal(without[name], value)
 
 
 def test_hyper_parameters_of_single_clients() -> None:

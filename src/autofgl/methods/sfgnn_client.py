@@ -144,11 +144,16 @@ class SFGNNClient(SummingParty):
 
     def _mix(self, mean: Weights, labels: Any) -> None:
         """Lines 22 to 24 of Algorithm 2. Without training nodes the mean is taken as it is."""
-        keep = 0.0
-        if self._settings.mixing == "js":
-            keep = divergence(distribution(self._labels), np.asarray(labels))
         weights = self._local.weights()
-        self._local.load_weights(weights | mixed(weights, mean, keep))
+        self._local.load_weights(weights | mixed(weights, mean, self._share(labels)))
+
+    def _share(self, labels: Any) -> float:
+        """How much of its own discriminator this client keeps."""
+        if self._settings.mixing == "none" or not self._local.train_nodes:
+            return 0.0
+        if self._settings.mixing == "constant":
+            return self._settings.keep
+        return divergence(distribution(self._labels), np.asarray(labels))
 
     def _update(self) -> dict[str, Any]:
         """Discriminator and label counts, as Algorithm 2 uploads them in line 13.

@@ -31,10 +31,13 @@ class SFGNNSettings(ClientsSettings, TrainSettings):
         "own validation nodes, as if it were alone",
     )
     local_epochs: int = Field(default=1, ge=1, description="local steps of a client in a round")
-    mixing: Literal["js", "none"] = Field(
+    mixing: Literal["js", "none", "constant"] = Field(
         default="js",
         description="js: a client keeps the share JS(Q_i, Q_s) of its own discriminator; "
-        "none: it takes the mean as it is",
+        "none: it takes the mean as it is; constant: it keeps the share 'keep'",
+    )
+    keep: float = Field(
+        default=0.5, ge=0, le=1, description="mixing=constant: from 0, the mean, to 1, its own"
     )
     per_client: str = Field(
         default="",
