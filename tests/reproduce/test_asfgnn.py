@@ -62,6 +62,26 @@ def test_every_run_of_a_figure_is_valid(figure: Figure, out: Path) -> None:
         assert layers.method.rounds == 200
 
 
+def test_labels_that_overlap_have_hyper_parameters_of_their_own(out: Path) -> None:
+    """At α = 1 they are those of Table 3, below others, in the table as in the figure."""
+    third = {
+        (cell.row.method, cell.column.name): cell.config(Options(out)).settings["lr"]
+        for cell in plan(TABLES["asfgnn-table3"], Options(out))
+    }
+    figure = next(figure for figure in ASFGNN_FIGURES if figure.name == "asfgnn-fig3")
+    rates = {
+        (run.line.method, run.panel.name): run.config(Options(out)).settings["lr"]
+        for run in plan_figure(figure, Options(out))
+    }
+    for (method, name), rate in rates.items():
+        dataset, alpha = name.split("-")
+        assert (rate == third[method, dataset]) == (alpha == "1.0")
+    for cell in plan(TABLES["asfgnn-table6"], Options(out)):
+        if cell.row.name == "with":
+            rate = cell.config(Options(out)).settings["lr"]
+            assert rate == rates["sfgnn", cell.column.name]
+
+
 def test_the_paper_s_figures_by_their_averages() -> None:
     """The paper's own averages, so that a slip of a digit is seen."""
     third, fifth, sixth = (TABLES[f"asfgnn-table{number}"].paper for number in (3, 5, 6))
