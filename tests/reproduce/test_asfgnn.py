@@ -63,7 +63,7 @@ def test_every_run_of_a_figure_is_valid(figure: Figure, out: Path) -> None:
 
 
 def test_labels_that_overlap_have_hyper_parameters_of_their_own(out: Path) -> None:
-    """At α = 1 they are those of Table 3, below others, in the table as in the figure."""
+    """At α = 1 they are those of Table 3, below SFGNN's others, in the table as in the figure."""
     third = {
         (cell.row.method, cell.column.name): cell.config(Options(out)).settings["lr"]
         for cell in plan(TABLES["asfgnn-table3"], Options(out))
@@ -75,7 +75,8 @@ def test_labels_that_overlap_have_hyper_parameters_of_their_own(out: Path) -> No
     }
     for (method, name), rate in rates.items():
         dataset, alpha = name.split("-")
-        assert (rate == third[method, dataset]) == (alpha == "1.0")
+        assert alpha != "1.0" or rate == third[method, dataset]
+        assert alpha == "1.0" or method != "sfgnn" or rate != third[method, dataset]
     for cell in plan(TABLES["asfgnn-table6"], Options(out)):
         if cell.row.name == "with":
             rate = cell.config(Options(out)).settings["lr"]
