@@ -21,8 +21,8 @@ from autofgl.graphs.files import load_graph, load_graphs
 from autofgl.graphs.partition import describe, partition
 from autofgl.graphs.validation import validate_clients
 from autofgl.methods.catalog import find_method
-from autofgl.methods.fl_agcns import FLAGCNS
-from autofgl.methods.supernet_quality import Quality, Ranked, supernet_quality
+from autofgl.methods.fl_agcns.controller import FLAGCNS
+from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked, supernet_quality
 from autofgl.runs.checkpoint import load_latest
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.result import Result

@@ -158,7 +158,7 @@ def methods(
     from autofgl.terminal import show_table
 
     if method is None:
-        rows = [(name, found.summary) for name, found in METHODS.items()]
+        rows = [(name, entry.summary) for name, entry in METHODS.items()]
         show_table(_console, ("method", "what it does"), rows)
         return
     fields = find_method(method).Settings.model_fields

@@ -12,7 +12,7 @@ from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.graphs.synthetic import SyntheticSettings
-from autofgl.methods.catalog import find_method
+from autofgl.methods.catalog import default_secure
 from autofgl.runs.budget import Budget
 from autofgl.secure import MODES
 
@@ -113,7 +113,7 @@ def _with_secure(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values with the method's own secure mode where none is given."""
     if values.get("secure") is not None or "method" not in values:
         return dict(values)
-    return {**values, "secure": find_method(str(values["method"])).default_secure}
+    return {**values, "secure": default_secure(str(values["method"]))}
 
 
 def sort_settings(config: RunConfig, method_settings: type[BaseModel]) -> Layers:

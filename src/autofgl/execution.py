@@ -10,12 +10,13 @@ from autofgl.config import Layers, RunConfig
 from autofgl.federation.federation import Federation
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
-from autofgl.methods.method import Method, Outcome
 from autofgl.report.report import leave_report
 from autofgl.runs.export import save_models
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Finished, run_rounds
 from autofgl.runs.result import Result, versions, write_result
+from autofgl.runtime.method import Method
+from autofgl.runtime.outcome import Outcome
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def execute(
     method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
     method.work_in(folder.path)
     if known.held is not None:
-        method.hold(known.held)
+        method.take_server_graph(known.held)
     finished = run_rounds(
         method, folder, budget=config.time_budget, console=console, title=config.method
     )

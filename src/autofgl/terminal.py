@@ -8,7 +8,7 @@ from rich.table import Table
 
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.partition import describe
-from autofgl.methods.supernet_quality import Quality, Ranked
+from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
 from autofgl.nn.drawing import draw
 from autofgl.nn.found import FoundSpec
 from autofgl.nn.networks import spec_from_json

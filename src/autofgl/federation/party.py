@@ -1,8 +1,8 @@
 """The client side: a party lives for a whole run and answers named operations."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
@@ -83,6 +83,10 @@ class Party:
             raise Refused(f"operation '{op}' is not offered; offered are {sorted(allowed)}")
         reply: Payload = getattr(self, op)(payload)
         return reply
+
+
+#: Builds a party where its data is.
+PartyFactory: TypeAlias = Callable[[Context], Party]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from autofgl.errors import AutoFGLError
-from autofgl.methods.method import Method, Outcome, Row
 from autofgl.runs import checkpoint
 from autofgl.runs.budget import Budget, Stopwatch
 from autofgl.runs.folder import RunFolder
@@ -14,6 +13,8 @@ from autofgl.runs.history import History
 from autofgl.runs.interrupt import StopRequest
 from autofgl.runs.progress import RunProgress
 from autofgl.runs.tensorboard import open_event_log
+from autofgl.runtime.method import Method
+from autofgl.runtime.outcome import Outcome, Row
 
 
 class Interrupted(AutoFGLError):

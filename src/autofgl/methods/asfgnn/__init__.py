@@ -1,0 +1,11 @@
+"""ASFGNN: separated-federated graph neural network with tuning (Zheng et al., 2020).
+
+====================================  ==============================================================
+Step of the paper                     Where
+====================================  ==============================================================
+GraphSAGE of a client, Algorithm 1    :mod:`autofgl.nn.models.sfgnn`
+JS divergence, Eq. 2; Algorithm 2     :mod:`autofgl.sharing.own_encoder`
+Secret sharing, section 4.4           :mod:`autofgl.secure.shares`
+Bayesian optimization, Algorithm 4    ``method.py``, with :mod:`autofgl.search.bayes`
+====================================  ==============================================================
+"""

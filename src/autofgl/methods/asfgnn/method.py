@@ -1,0 +1,279 @@
+"""SFGNN, and ASFGNN: SFGNN whose clients' hyper-parameters are tuned together (Algorithm 4).
+
+A trial of ASFGNN is a training of SFGNN from fresh weights with the hyper-parameters θ of all
+clients: dropout, L2, depth and learning rate of each, and the common width. Its value M(θ) is the
+best mean of the clients' validation accuracies over its rounds, which the server learns from a
+secure sum. Bayesian optimization (:mod:`autofgl.search.bayes`), random search or grid search
+proposes the next θ. The best θ is then trained for ``rounds`` rounds.
+
+Where we differ from the paper: test nodes are not looked at before that last training; the first
+trials are a Latin hypercube; ranges are those of the settings; hopeless trials can be ended early
+(``pruning``).
+
+A trial in which a client is lost is recorded as failed, says nothing about θ, and the next one goes
+on with the clients that are left; a client that was only late takes part again. A trial that
+diverges counts as worst. The study is in ``study.db`` of the run folder, and every trial ends with
+a checkpoint: a killed run goes on with its trials, within one from the last checkpoint.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.federation import Federation
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.asfgnn.settings import (
+    ASFGNNSettings,
+    SFGNNSettings,
+    by_client,
+    hyper_parameters,
+    joint_space,
+)
+from autofgl.runtime.method import Method, SharedTraining
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundEngine
+from autofgl.runtime.trials import Trial, Trials
+from autofgl.search.genes import Genes
+from autofgl.search.grid import GridSearch
+from autofgl.search.pruning import MedianRule
+from autofgl.search.random import RandomTuner
+from autofgl.search.tuner import Tuner
+from autofgl.seeding import child_seed
+from autofgl.sharing.own_encoder import OWN_ENCODER, own_encoder_spec
+
+#: The study's file in the run folder.
+STUDY_FILE = "study.db"
+#: How many of the best trials the result names.
+TOP = 10
+
+
+class SFGNN(SharedTraining):
+    """Own message passing, one discriminator for all (:mod:`autofgl.sharing.own_encoder`)."""
+
+    Settings = SFGNNSettings
+    ways: ClassVar = {"own-encoder": OWN_ENCODER}
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """``per_client`` must name clients."""
+        super().check(clients, settings, secure)
+        hyper_parameters(settings, [graph.name for graph in clients])
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        own_encoder_spec(graph, settings)
+
+    def __init__(
+        self, federation: Federation, settings: SFGNNSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._hyper = hyper_parameters(settings, federation.parties)
+
+    def setup(self) -> None:
+        """Have the clients build their networks."""
+        self.training.start(each=_recipes(self._hyper))
+
+    def finish(self) -> Outcome:
+        """The outcome, with every client's hyper-parameters."""
+        return with_hyper_parameters(self.training.finish(), self._hyper)
+
+
+class ASFGNN(Method):
+    """The server: trials, then the training of the best. A round is one of either."""
+
+    Settings = ASFGNNSettings
+    ways: ClassVar = {"own-encoder": OWN_ENCODER}
+    settings: ASFGNNSettings
+
+    def __init__(
+        self, federation: Federation, settings: ASFGNNSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._hyper = hyper_parameters(settings, federation.parties)
+        self._genes = joint_space(settings, federation.parties)
+        self._tuner = make_tuner(settings, self._genes, seed, None)
+        rule = MedianRule(settings.startup) if settings.pruning else None
+        self._trials = Trials(
+            self._trial_training, lambda best: 1 - best.accuracy, rule, needs_all=True
+        )
+        self._training = Method.engine(self)
+        self._search_rounds = 0
+        self._exhausted = False
+        self._training_begun = False
+        self._trial_just_ended = False
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """``per_client`` must name clients, and the ranges must make sense."""
+        super().check(clients, settings, secure)
+        names = [graph.name for graph in clients]
+        hyper_parameters(settings, names)
+        joint_space(settings, names)
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        own_encoder_spec(graph, settings)
+
+    def work_in(self, folder: Path) -> None:
+        """Keep the study in a file."""
+        self._tuner = make_tuner(self.settings, self._genes, self.seed, folder / STUDY_FILE)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of all trials, then of the training."""
+        left = 0 if self._search_over else self.settings.trials - len(self._trials.over)
+        trials = self._search_rounds + left * self.settings.trial_rounds - self._trials.rounds_made
+        return trials + self.settings.rounds
+
+    @property
+    def done(self) -> bool:
+        """The training is over."""
+        return self._training_begun and self._training.done
+
+    @property
+    def milestone(self) -> bool:
+        """A trial has just ended."""
+        return self._trial_just_ended
+
+    def setup(self) -> None:
+        """There is nothing to prepare: a trial begins with its first round."""
+
+    def step(self) -> Row:
+        """One round of a trial, or of the training of the best."""
+        self.round += 1
+        self._trial_just_ended = False
+        if not self._search_over:
+            row = self._search_round()
+            if row:
+                return {**row, "round": self.round, "phase": "search"}
+        if not self._training_begun:
+            self._begin_training()
+        return {**self._training.step(), "round": self.round, "phase": "train"}
+
+    def finish(self) -> Outcome:
+        """The outcome of the training, and what the trials have shown."""
+        outcome = with_hyper_parameters(self._training.finish(), self._hyper)
+        trials, best = self._trials.over, self._trials.best_first
+        search = {
+            "trials": len(trials),
+            "failed_trials": sum(one.ending == "failed" for one in trials),
+            "pruned_trials": sum(one.ending == "pruned" for one in trials),
+            "search_rounds": self._search_rounds,
+            "best_score": best[0].val_accuracy,
+            "top": [_to_json(one) for one in best[:TOP]],
+        }
+        return replace(outcome, extra={**outcome.extra, **search})
+
+    def state(self) -> Payload:
+        """Everything between two rounds, those of a half-done trial included."""
+        return {
+            "round": self.round,
+            "training": self._training.state(),
+            "search_rounds": self._search_rounds,
+            "wrapped_up": self._wrapped_up,
+            "exhausted": self._exhausted,
+            "training_begun": self._training_begun,
+            "hyper": self._hyper,
+            "tuner": self._tuner.state(),
+            "trials": self._trials.state(),
+        }
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.round = state["round"]
+        self._training.load_state(state["training"])
+        self._search_rounds, self._exhausted = state["search_rounds"], state["exhausted"]
+        self._wrapped_up, self._training_begun = state["wrapped_up"], state["training_begun"]
+        self._hyper = state["hyper"]
+        self._tuner.load_state(state["tuner"])
+        self._trials.load_state(state["trials"])
+
+    @property
+    def _search_over(self) -> bool:
+        """Whether to train: a spent budget ends the search as soon as a trial has a result."""
+        if self._training_begun or self._exhausted:
+            return True
+        if len(self._trials.over) >= self.settings.trials:
+            return True
+        return self._wrapped_up and bool(self._trials.best_first)
+
+    def _search_round(self) -> Row:
+        """A round of a trial; none if there is nothing left to try."""
+        if not self._trials.running:
+            asked = self._tuner.ask()
+            if not asked:
+                self._exhausted = True
+                return {}
+            each = _recipes(by_client(asked[0], self._hyper))
+            self._trials.begin(asked[0], each=each)
+        self._search_rounds += 1
+        number = len(self._trials.over) + 1
+        row, at, over = self._trials.step()
+        row |= {"trial": number, "trial_round": at}
+        if over is not None:
+            self._trial_just_ended = True
+            self._observe(over)
+            row |= {"trial_ended": over.ending, "hyper": over.candidate}
+            row["score"] = over.val_accuracy if over.useful else None
+        best = self._trials.best_first
+        return {**row, "best_score": best[0].val_accuracy if best else None}
+
+    def _observe(self, trial: Trial) -> None:
+        if trial.ending == "failed":
+            self._tuner.fail(trial.candidate)
+        else:
+            self._tuner.tell([trial.candidate], [trial.loss])
+
+    def _begin_training(self) -> None:
+        self._trials.give_up()
+        best = self._trials.best_first
+        if not best:
+            failed = any(one.ending == "failed" for one in self._trials.over)
+            reason = "clients were lost" if failed else "all diverged, lower 'tune_lr'"
+            raise AutoFGLError(
+                f"none of the {len(self._trials.over)} trials has a result: {reason}"
+            )
+        self._hyper = by_client(best[0].candidate, self._hyper)
+        self._training_begun = True
+        self._training.start(each=_recipes(self._hyper))
+
+    def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
+        rounds = self.settings.trial_rounds
+        return self.engine(recipe, f"trial-{number}-", rounds=rounds, patience=0)
+
+
+def make_tuner(settings: ASFGNNSettings, genes: Genes, seed: int, path: Path | None) -> Tuner:
+    """Who proposes hyper-parameters."""
+    root = child_seed(seed, "tuner")
+    if settings.searcher == "bayes":
+        from autofgl.search.bayes import Bayes  # Optuna takes a while to import
+
+        return Bayes(genes, root, startup=settings.startup, path=path)
+    return GridSearch(genes) if settings.searcher == "grid" else RandomTuner(genes, root)
+
+
+def with_hyper_parameters(outcome: Outcome, hyper: dict[str, dict[str, Any]]) -> Outcome:
+    """An outcome that names the hyper-parameters of every client in it."""
+    own = {name: hyper[name] for name in outcome.specs}
+    return replace(outcome, extra={**outcome.extra, "client_hyperparameters": own})
+
+
+def _recipes(hyper: dict[str, dict[str, Any]]) -> dict[str, Payload]:
+    return {name: Recipe(settings=own).to_payload() for name, own in hyper.items()}
+
+
+def _to_json(trial: Trial) -> dict[str, Any]:
+    return {
+        "chromosome": trial.candidate,
+        "score": trial.val_accuracy if trial.useful else -math.inf,
+        "rounds": trial.rounds,
+        "failed": trial.ending == "failed",
+        "pruned": trial.ending == "pruned",
+    }

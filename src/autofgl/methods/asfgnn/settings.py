@@ -1,0 +1,179 @@
+"""Settings of SFGNN and ASFGNN, and the hyper-parameters of single clients."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from autofgl.errors import UserError, unknown_name
+from autofgl.runtime.recipe import changed
+from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.search.codes import SearchError
+from autofgl.search.genes import Float, Gene, Genes, Integer, LogFloat, Ordinal
+
+#: What each client may have a value of its own for.
+OWN = ("dropout", "weight_decay", "layers", "lr")
+#: What is the same at all clients: embeddings meet one discriminator.
+COMMON = "hidden"
+
+_FORM = "write a list such as 0.001,0.01 or a range such as 1..5 or 5e-4..1e-2 log"
+_WHOLE = ("layers", COMMON)
+
+
+class SFGNNSettings(ClientsSettings, TrainSettings):
+    """Separated message passing and a federated discriminator."""
+
+    layers: int = Field(default=2, ge=1, le=16, description="depth K of the message passing")
+    select: Literal["accuracy", "loss", "last"] = Field(
+        default="accuracy",
+        description="which round's weights are kept: best mean of the clients' validation "
+        "accuracies (the loss breaks ties), lowest validation loss, or the last",
+    )
+    chosen_by: Literal["federation", "client"] = Field(
+        default="federation",
+        description="who says which round that is: all together, or each client for itself by its "
+        "own validation nodes, as if it were alone",
+    )
+    local_epochs: int = Field(default=1, ge=1, description="local steps of a client in a round")
+    mixing: Literal["js", "none", "constant"] = Field(
+        default="js",
+        description="js: a client keeps the share JS(Q_i, Q_s) of its own discriminator; "
+        "none: it takes the mean as it is; constant: it keeps the share 'keep'",
+    )
+    keep: float = Field(
+        default=0.5, ge=0, le=1, description="mixing=constant: from 0, the mean, to 1, its own"
+    )
+    per_client: str = Field(
+        default="",
+        description="hyper-parameters of single clients, such as "
+        "'client-0 layers=4 lr=0.005; client-1 dropout=0'",
+    )
+    collect_models: bool = Field(
+        default=False,
+        description="put every client's whole network into the run folder; else message passing "
+        "never leaves its client",
+    )
+
+
+class ASFGNNSettings(SFGNNSettings):
+    """Trials of SFGNN with hyper-parameters that a searcher proposes, then a training to keep."""
+
+    searcher: Literal["bayes", "random", "grid"] = Field(
+        default="bayes", description="who proposes hyper-parameters; grid needs lists"
+    )
+    trials: int = Field(default=30, ge=1, description="hyper-parameter sets that are tried")
+    trial_rounds: int = Field(default=100, ge=1, description="rounds of a trial")
+    startup: int = Field(default=10, ge=1, description="trials of the space-filling design (bayes)")
+    pruning: bool = Field(
+        default=False, description="end trials early that are worse than the median so far"
+    )
+    joint: bool = Field(
+        default=True,
+        description="hyper-parameters of every client on its own, in one space; "
+        "false: the same for all clients",
+    )
+    tune_dropout: str = Field(default="0..0.6", description=f"values of dropout; {_FORM}")
+    tune_weight_decay: str = Field(
+        default="1e-5..1e-2 log", description="values of weight_decay; empty: not tuned"
+    )
+    tune_layers: str = Field(default="1..5", description="values of layers; empty: not tuned")
+    tune_lr: str = Field(default="5e-4..2e-2 log", description="values of lr; empty: not tuned")
+    tune_hidden: str = Field(
+        default="64,128,256,512",
+        description="values of hidden, common to all clients; empty: not tuned",
+    )
+
+    @field_validator(*(f"tune_{name}" for name in (*OWN, COMMON)), mode="before")
+    @classmethod
+    def _as_text(cls, given: Any) -> Any:
+        """A single value is a list of one."""
+        return f"{given!r}" if isinstance(given, int | float) else given
+
+
+def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Hyper-parameters of every client: the settings', or its own in ``per_client``.
+
+    Raises:
+        UserError: ``per_client`` names something unknown or a value that does not fit.
+    """
+    given = _read_per_client(settings.per_client, clients)
+    values = {}
+    for name in clients:
+        own = changed(settings, given.get(name, {}), "per_client")
+        values[name] = {key: getattr(own, key) for key in (*OWN, COMMON)}
+    return values
+
+
+def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> Genes:
+    """The joint space of all clients: a gene ``<client>.<name>`` each, and the common width.
+
+    Raises:
+        UserError: A range cannot be read or does not fit, or nothing is tuned.
+    """
+    owners = list(clients) if settings.joint else [""]
+    names = [(owner, name) for owner in owners for name in OWN] + [("", COMMON)]
+    genes = [gene for owner, name in names if (gene := _gene(settings, owner, name)) is not None]
+    if not genes:
+        raise UserError("nothing is tuned: give tune_lr or another range, or run sfgnn")
+    if settings.searcher == "grid" and any(gene.values is None for gene in genes):
+        raise UserError(f"searcher=grid needs lists: {_FORM.partition(' or')[0]}")
+    return Genes(tuple(genes))
+
+
+def by_client(
+    chromosome: Mapping[str, Any], fixed: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Hyper-parameters of every client: the chromosome's, else the fixed ones."""
+    values: dict[str, dict[str, Any]] = {}
+    for client, own in fixed.items():
+        keys = {name: (f"{client}.{name}", name) for name in own}
+        values[client] = {
+            name: next((chromosome[key] for key in keys[name] if key in chromosome), value)
+            for name, value in own.items()
+        }
+    return values
+
+
+def _gene(settings: ASFGNNSettings, owner: str, name: str) -> Gene | None:
+    text = getattr(settings, f"tune_{name}").strip()
+    if not text:
+        return None
+    key = f"{owner}.{name}" if owner else name
+    try:
+        gene = _read_range(key, text, whole=name in _WHOLE)
+        ends = gene.values if gene.values is not None else (gene.low, gene.high)  # type: ignore[attr-defined]
+    except (ValueError, SearchError) as error:
+        raise UserError(f"tune_{name}='{text}': {error}; {_FORM}") from error
+    for value in (ends[0], ends[-1]):
+        changed(settings, {name: value}, f"tune_{name}")
+    return gene
+
+
+def _read_range(key: str, text: str, whole: bool) -> Gene:
+    number: Any = int if whole else float
+    if ".." not in text:
+        return Ordinal(key, tuple(sorted(number(part) for part in text.split(","))))
+    bounds, _, scale = text.partition(" ")
+    low, _, high = bounds.partition("..")
+    if whole:
+        return Integer(key, int(low), int(high))
+    if scale.strip() not in ("", "log"):
+        raise ValueError(f"'{scale.strip()}' is no scale")
+    return (LogFloat if scale else Float)(key, float(low), float(high))
+
+
+def _read_per_client(text: str, clients: Sequence[str]) -> dict[str, dict[str, str]]:
+    values: dict[str, dict[str, str]] = {}
+    for part in filter(None, map(str.strip, text.split(";"))):
+        name, *pairs = part.split()
+        if name not in clients:
+            raise unknown_name("client in per_client", name, clients)
+        own = values.setdefault(name, {})
+        for pair in pairs:
+            key, equals, value = pair.partition("=")
+            if not equals or key not in OWN:
+                raise UserError(
+                    f"per_client: '{pair}' is not key=value with one of {', '.join(OWN)}"
+                )
+            own[key] = value
+    return values

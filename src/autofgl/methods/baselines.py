@@ -1,0 +1,109 @@
+"""The lines that every method is measured against: pooled, alone, and federated averaging."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autofgl.federation.federation import Federation
+from autofgl.federation.party import PartyFactory
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.cut import pool
+from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.method import Method, SharedTraining
+from autofgl.runtime.metrics import Metrics
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.settings import AloneSettings, FederatedSettings
+from autofgl.sharing.alone import AloneClient
+from autofgl.sharing.common import COMMON
+
+
+class FedAvg(SharedTraining):
+    """Federated averaging of one common network (:mod:`autofgl.sharing.common`)."""
+
+    Settings = FederatedSettings
+    ways: ClassVar = {"common": COMMON}
+
+
+class Separate(Method):
+    """Every client alone; the server starts the rounds and adds up the figures.
+
+    No weights are exchanged until each client's model is put into the run folder at the end.
+    """
+
+    Settings = AloneSettings
+    sums_securely: ClassVar[bool] = False
+
+    def __init__(
+        self, federation: Federation, settings: AloneSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._all_stopped = False
+
+    @classmethod
+    def party(
+        cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
+    ) -> PartyFactory:
+        """The client side."""
+        del secure  # nothing is summed that would need it
+        return lambda _: AloneClient(ClientData(graph, seed), settings)
+
+    @property
+    def done(self) -> bool:
+        """All rounds made, or every client stopped."""
+        return super().done or self._all_stopped
+
+    def connect(self) -> None:
+        """There are no keys to agree on."""
+
+    def setup(self) -> None:
+        """Nothing to agree on."""
+
+    def step(self) -> Row:
+        """One epoch at every client."""
+        self.round += 1
+        replies = self.clients.call("round", {"round": self.round}).ok
+        metrics = Metrics.of(np.sum([reply["metrics"] for reply in replies.values()], axis=0))
+        self._all_stopped = all(reply["stopped"] for reply in replies.values())
+        return {"round": self.round, **metrics.row(), "clients": len(replies)}
+
+    def finish(self) -> Outcome:
+        """Report on every client's best weights."""
+        replies = self.clients.call("conclude", {"round": self.round}).ok
+        exports = self.clients.call("export", {}).ok
+        models = {name: export["weights"] for name, export in exports.items()}
+        if len(models) == 1:
+            models = {"model": next(iter(models.values()))}
+        seconds = [reply["seconds"] for reply in replies.values()]
+        return Outcome.of(
+            Metrics.of(np.sum([reply["own"]["metrics"] for reply in replies.values()], axis=0)),
+            {name: reply["own"] for name, reply in replies.items()},
+            (float(np.mean(seconds)), 1.0),
+            max(reply["best_round"] for reply in replies.values()),
+            next(iter(exports.values()))["spec"],
+            models,
+        )
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return {"round": self.round, "all_stopped": self._all_stopped}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.round, self._all_stopped = state["round"], state["all_stopped"]
+
+
+class Centralized(Separate):
+    """All graphs in one place: what :class:`Separate` does, with a single client.
+
+    The clients' graphs are pooled, cross-client edges included. Nothing is private here.
+    """
+
+    pools: ClassVar[bool] = True
+
+    @classmethod
+    def arrange(cls, clients: Sequence[ClientGraph]) -> list[ClientGraph]:
+        """One client that has everything, named as a federation of one names its client."""
+        return [replace(pool(clients), name="client-0")]

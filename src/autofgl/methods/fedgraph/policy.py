@@ -1,0 +1,308 @@
+"""How FedGraph's server learns what every client samples (section 4, Algorithm 4).
+
+A round of the federation is one step of the agent: it sees the weights, by
+:mod:`autofgl.sharing.across.weight_state`, says for every client i its P_i = (κ_i, p_i^(1..K)), and
+is paid by Eq. 9. Before the first episode some rounds with random policies serve to fit the axes of
+the state and to find α and β.
+
+Where we differ from the paper: the axes and the scale of the reward are fitted once and then
+frozen, so that a policy that was learned can be kept in a file and used in another run.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autofgl.errors import PayloadError, UserError
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.methods.fedgraph.settings import FedGraphSettings
+from autofgl.search.codes import SearchError
+from autofgl.search.ddpg import DDPG, DDPGSettings
+from autofgl.seeding import numpy_generator
+from autofgl.sharing.across.weight_state import Axes, Vector, flattened, state_of
+
+#: A neighbor is kept with at least this probability, and a mini-batch has this share of its
+#: largest size.
+LEAST_KEPT, LEAST_BATCH = 0.02, 1 / 32
+#: How far clients lie apart from each other, and rounds of an episode, where policies are random.
+SPREAD = 0.1
+#: Axes of the state; it has twice as many dimensions, the paper's 20.
+AXES = 10
+
+
+@dataclass(frozen=True)
+class Reward:
+    """The reward of a round, r = Ω^(λ - Λ) - α (δ - β) (Eq. 9).
+
+    Attributes:
+        base: Ω.
+        target: Λ, the accuracy aimed at.
+        alpha, beta: α and β.
+    """
+
+    base: float
+    target: float
+    alpha: float
+    beta: float
+
+    @classmethod
+    def profiled(
+        cls, base: float, target: float, costs: Sequence[float], penalty: float = 1.0
+    ) -> "Reward":
+        """α and β by profiling: α (δ - β) is zero in the cheapest of some rounds with random
+        policies, and ``penalty`` on their average, where the paper has it "close to 1".
+        """
+        beta = float(np.min(costs))
+        above = float(np.mean(costs)) - beta
+        return cls(base, target, penalty / above if above > 0 else 0.0, beta)
+
+    def of(self, accuracy: float, cost: float) -> float:
+        """The reward of a round with accuracy λ of W̄ and time or cost δ."""
+        return float(self.base ** (accuracy - self.target) - self.alpha * (cost - self.beta))
+
+
+class SamplingPolicy:
+    """The agent and all that stands between it and the federation.
+
+    Args:
+        clients: Names of the clients, in the order of the agent's action.
+        settings: The learning's and the sampling's.
+        seed: Root seed.
+    """
+
+    def __init__(self, clients: Sequence[str], settings: FedGraphSettings, seed: int) -> None:
+        self._clients = list(clients)
+        self._settings = settings
+        self._seed = seed
+        self._axes: Axes | None = None
+        self._reward: Reward | None = None
+        self._seen: list[npt.NDArray[np.float32]] = []
+        self._costs: list[float] = []
+        self._state: Vector | None = None
+        self._before: Vector | None = None
+        self._action: Vector = np.zeros(0)
+        self._return = 0.0
+        self._step = self._episode = 0
+        self._warm_up = min(settings.warm_up, settings.episodes // 2)
+        self._best: Payload = {}
+        size = len(self._clients) * (settings.layers + 1)
+        learning = DDPGSettings(
+            noise=settings.noise,
+            noise_decay=settings.noise_decay,
+            actor_lr=settings.actor_lr,
+            soft_update=settings.soft_update,
+            critic_weight_decay=settings.critic_weight_decay,
+        )
+        self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), learning)
+
+    @property
+    def axes(self) -> Axes | None:
+        """Along which clients say where their weights are, once there are any."""
+        return self._axes
+
+    def random(self, at: int) -> dict[str, Payload]:
+        """Policies of a profiling round."""
+        return self._policies(self._random("profile", at))
+
+    def profiled(self, weights: Mapping[str, Any], cost: float) -> None:
+        """What a profiling round led to."""
+        self._seen.append(flattened(weights))
+        self._costs.append(cost)
+
+    def end_profile(self) -> None:
+        """Fit the axes, and α and β."""
+        settings = self._settings
+        self._axes = Axes.fit(self._seen, AXES)
+        self._reward = Reward.profiled(
+            settings.omega, settings.target_accuracy, self._costs, settings.penalty
+        )
+        self._seen, self._costs = [], []
+
+    def begin_episode(self, weights: Mapping[str, Any]) -> None:
+        """All clients have these weights."""
+        assert self._axes is not None
+        moments = self._axes.moments(weights)
+        self._state = state_of(self._axes, weights, moments, 1)
+        self._return, self._step = 0.0, 0
+
+    def choose(self, explore: bool) -> dict[str, Payload]:
+        """The next round's policies: the agent's, or random ones in the first episodes.
+
+        Each of the latter keeps to one policy, give or take. What a mini-batch is worth shows in
+        the accuracy of many rounds, its cost at once: an agent that has seen no more than noise
+        around its first actions learns the second and not the first.
+        """
+        assert self._state is not None
+        if not explore:
+            self._settle()
+            self._action = self._agent.ask(self._state, explore=False)
+        elif self._episode < self._warm_up:
+            self._action = self._explored(self._random("warm-up", self._episode), SPREAD)
+        else:
+            self._action = self._explored(self._agent.ask(self._state, False), self._agent.noise)
+        return self._policies(self._action)
+
+    def observe(self, weights: Mapping[str, Any], moments: Any, clients: int) -> None:
+        """See where a round led to.
+
+        Args:
+            weights: W̄.
+            moments: The sum of the clients' moments along the axes.
+            clients: How many there are.
+        """
+        assert self._axes is not None
+        self._before, self._state = self._state, state_of(self._axes, weights, moments, clients)
+
+    def learn(self, accuracy: float, cost: float) -> dict[str, float]:
+        """Learn from the round just observed, with its λ and δ.
+
+        Returns:
+            Reward, and the episode's discounted return up to here.
+        """
+        assert self._reward is not None
+        assert self._state is not None
+        assert self._before is not None
+        reward = self._reward.of(accuracy, cost)
+        self._agent.tell(self._before, self._action, reward, self._state)
+        warm_up = self._episode < self._warm_up
+        self._agent.learn(self._settings.learn_steps, critic_only=warm_up)
+        self._return += self._agent.settings.discount**self._step * reward
+        self._step += 1
+        return {"reward": reward, "return": self._return}
+
+    def end_episode(self) -> None:
+        """Explore less in the next one; keep the actor of the episode with the best return, since
+        the last one need not be the best.
+        """
+        if self._episode >= self._warm_up:
+            self._agent.end_episode()
+            if not self._best or self._return > self._best["return"]:
+                self._best = {"return": self._return, "policy": self._agent.policy()}
+        self._episode += 1
+
+    def to_bytes(self) -> bytes:
+        """The policy as a file: enough to act, nothing of any client's weights but W̄'s axes."""
+        assert self._axes is not None
+        assert self._reward is not None
+        self._settle()
+        reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
+        shape = {"clients": len(self._clients), "layers": self._settings.layers}
+        axes = self._axes.to_payload()
+        return encode(
+            {"kind": KIND, **shape, "actor": self._agent.policy(), "axes": axes, "reward": reward}
+        )
+
+    def load_bytes(self, data: bytes) -> None:
+        """Take over a policy from a file.
+
+        Raises:
+            UserError: It is none, or one for another federation.
+        """
+        try:
+            saved = decode(data)
+        except PayloadError as error:
+            raise UserError(f"the policy file is damaged: {error}") from error
+        if saved.get("kind") != KIND:
+            raise UserError("the policy file holds no sampling policy")
+        if (saved["clients"], saved["layers"]) != (len(self._clients), self._settings.layers):
+            raise UserError(
+                f"the policy was learned with {saved['clients']} clients and {saved['layers']} "
+                f"convolutions, this run has {len(self._clients)} and {self._settings.layers}"
+            )
+        try:
+            self._agent.load_policy(saved["actor"])
+        except SearchError as error:
+            raise UserError(f"the policy does not fit: {error}") from error
+        self._axes = Axes.from_payload(saved["axes"])
+        settings = self._settings
+        self._reward = Reward(settings.omega, settings.target_accuracy, **saved["reward"])
+
+    def check_weights(self, weights: Mapping[str, Any]) -> None:
+        """Refuse a policy that was learned for another network.
+
+        Raises:
+            UserError: It was.
+        """
+        assert self._axes is not None
+        if len(self._axes.mean) != len(flattened(weights)):
+            raise UserError(
+                f"the policy was learned for a network of {len(self._axes.mean)} weights, "
+                f"this one has {len(flattened(weights))}"
+            )
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {
+            "agent": self._agent.state(),
+            "seen": self._seen,
+            "costs": self._costs,
+            "action": self._action,
+            "return": self._return,
+            "step": self._step,
+            "episode": self._episode,
+            "best": self._best,
+        }
+        if self._state is not None:
+            state["state"] = self._state
+        if self._axes is not None and self._reward is not None:
+            state |= {"axes": self._axes.to_payload()}
+            state |= {"alpha": self._reward.alpha, "beta": self._reward.beta}
+        return state
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._agent.load_state(state["agent"])
+        self._seen, self._costs = list(state["seen"]), list(state["costs"])
+        self._action, self._state = state["action"], state.get("state")
+        self._return, self._step = state["return"], state["step"]
+        self._episode, self._best = state["episode"], state["best"]
+        if "axes" in state:
+            settings, alpha, beta = self._settings, state["alpha"], state["beta"]
+            self._axes = Axes.from_payload(state["axes"])
+            self._reward = Reward(settings.omega, settings.target_accuracy, alpha, beta)
+
+    def _settle(self) -> None:
+        """Learning is over: act as the best actor from here on."""
+        if self._best:
+            self._agent.load_policy(self._best["policy"])
+            self._best = {}
+
+    def _random(self, *name: str | int) -> Vector:
+        """One policy for all clients, give or take: if each client's were sampled on its own, their
+        sum would cost nearly the same in every round, and say little of what cost is worth.
+        """
+        rng = numpy_generator(self._seed, *name)
+        common = rng.random(self._settings.layers + 1)
+        apart = rng.normal(0, SPREAD, (len(self._clients), len(common)))
+        return np.clip(common + apart, 0, 1).ravel()
+
+    def _explored(self, action: Vector, noise: float) -> Vector:
+        """An action with noise that is, for the same reason, in half common to all clients."""
+        rng = numpy_generator(self._seed, "noise", self._episode, self._step)
+        share = noise / np.sqrt(2)
+        common = rng.normal(0, share, self._settings.layers + 1)
+        apart = rng.normal(0, share, (len(self._clients), len(common)))
+        return np.clip(action + (common + apart).ravel(), 0, 1)
+
+    def _policies(self, action: Vector) -> dict[str, Payload]:
+        """κ and p of every client from numbers in [0, 1]."""
+        parts = action.reshape(len(self._clients), -1)
+        return {
+            name: {
+                "batch": max(1, round(_at_least(LEAST_BATCH, part[0]) * self._settings.batch)),
+                "keep": [_at_least(LEAST_KEPT, share) for share in part[1:]],
+            }
+            for name, part in zip(self._clients, parts, strict=True)
+        }
+
+
+def _at_least(least: float, share: float) -> float:
+    """From [0, 1] to [least, 1]."""
+    return least + (1 - least) * float(share)
+
+
+#: Says what a policy file is.
+KIND = "autofgl sampling policy 1"

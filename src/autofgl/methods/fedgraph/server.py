@@ -1,0 +1,348 @@
+"""FedGraph: graph convolution across clients, with learned sampling (Chen et al., 2021).
+
+Every client trains a GCN on its own nodes. From the second convolution on it also aggregates
+neighbors that other clients hold: their owners send h W, already multiplied by their own weights,
+for exactly the nodes that are asked for (Algorithm 1, Eq. 3), see
+:mod:`autofgl.sharing.across.forward`. The server averages the weights by mini-batch size (Eq. 8).
+
+A round is one mini-batch of every client or several (``iterations``). Each takes as many calls as
+clients have to wait for each other: one, and two more for every convolution that is shared.
+
+Where we differ from the paper: an owner computes the embeddings that a peer asks for, whether or
+not it would have sampled those nodes itself, which the paper leaves open; and W̄ is judged by
+federated validation, test nodes are only reported.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from autofgl.errors import UserError
+from autofgl.federation.federation import Federation
+from autofgl.federation.party import PartyFactory, Replies
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fedgraph.policy import SamplingPolicy
+from autofgl.methods.fedgraph.schedule import Phase, Schedule
+from autofgl.methods.fedgraph.settings import FedGraphSettings
+from autofgl.nn.models import ModelSpec
+from autofgl.nn.models.gcn import GCN
+from autofgl.nn.structure import Structure
+from autofgl.runtime.clients import average
+from autofgl.runtime.local_model import Weights, input_features
+from autofgl.runtime.method import Method
+from autofgl.runtime.metrics import BestRound, Metrics, client_accuracies, scale_up
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.secure.agreement import agree
+from autofgl.sharing.across.client import COST_UNIT, AcrossClient
+from autofgl.sharing.across.forward import exchanges
+
+#: A mini-batch of so many nodes is all that a client has.
+ALL_NODES = 2**31 - 1
+
+
+class ServerTest:
+    """Labeled nodes that the server has, kept from all clients, to judge weights by.
+
+    Args:
+        graph: The graph; all of its labeled nodes count.
+        spec: The network.
+        normalize: Whether features are scaled.
+    """
+
+    def __init__(self, graph: ClientGraph, spec: ModelSpec, normalize: bool) -> None:
+        self._features = input_features(graph, normalize)
+        self._structure = Structure.from_client(graph)
+        self._nodes = np.flatnonzero(graph.y >= 0)
+        self._labels = torch.from_numpy(graph.y[self._nodes])
+        self._model = GCN(spec).eval()
+
+    @torch.no_grad()
+    def accuracy(self, weights: Weights) -> float:
+        """Share of the nodes that are classified right."""
+        self._model.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
+        chosen = self._model(self._features, self._structure)[self._nodes].argmax(1)
+        return float((chosen == self._labels).double().mean())
+
+
+class FedGraph(Method):
+    """The server (Algorithm 3)."""
+
+    Settings = FedGraphSettings
+    settings: FedGraphSettings
+
+    def __init__(
+        self, federation: Federation, settings: FedGraphSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._spec: dict[str, Any] = {}
+        self._totals = [0, 0, 0]
+        self._weights: Weights = {}
+        self._initial: Weights = {}
+        self._best = BestRound(settings.select)
+        self._best_weights: Weights = {}
+        self._schedule = Schedule.of(settings)
+        self._server_graph: ClientGraph | None = None
+        self._policy: SamplingPolicy | None = None
+        if settings.sampler == "ddpg":
+            self._policy = SamplingPolicy(federation.parties, settings, seed)
+            if settings.policy:
+                self._policy.load_bytes(read_policy(settings.policy))
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """See :meth:`Method.check`; a policy that cannot be read is found out here."""
+        super().check(clients, settings, secure)
+        if settings.sampler == "ddpg" and settings.policy:
+            names = [graph.name for graph in clients]
+            SamplingPolicy(names, settings, 0).load_bytes(read_policy(settings.policy))
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: FedGraphSettings) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        network(graph, settings)
+
+    @classmethod
+    def party(
+        cls, graph: ClientGraph, settings: FedGraphSettings, seed: int, secure: str = "none"
+    ) -> PartyFactory:
+        """The client side."""
+        spec = network(graph, settings)
+        return lambda context: AcrossClient(context, graph, spec, settings, seed, secure)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of learning to sample, then those of the training."""
+        return self._schedule.rounds
+
+    @property
+    def done(self) -> bool:
+        """All rounds made, or no improvement for too long."""
+        patience = self.settings.patience
+        return super().done or bool(patience and self._best.since_lower_loss >= patience)
+
+    def wrap_up(self) -> None:
+        """The budget is spent: learn no more and train; or, if training has begun, end."""
+        self._wrapped_up = self.round >= self._schedule.learning
+        self._schedule.hurry(self.round)
+
+    def take_server_graph(self, graph: ClientGraph) -> None:
+        """A graph that was kept from all clients, to judge weights by."""
+        self._server_graph = graph
+
+    def connect(self) -> None:
+        """Have the clients agree on keys, for sums and with each other, and meet their peers."""
+        super().connect()
+        agree(partial(self.clients.relay, "agree"), tuple(self.clients.names), fewest=1)
+        self.clients.call("introduce", {})
+        self.clients.call("meet", {})
+
+    def setup(self) -> None:
+        """Count the nodes and take the common initial weights."""
+        replies = self.clients.call("start", {}).ok
+        self._totals = self.clients.count_nodes("start", replies)
+        first = next(iter(replies.values()))
+        self._spec, self._initial = first["spec"], first["weights"]
+        self._weights = self._initial
+        if self._policy is not None and self.settings.policy:
+            self._policy.check_weights(self._initial)
+
+    def step(self) -> Row:
+        """One round: mini-batches at all clients, then Eq. 8, then the policy's turn."""
+        self.round += 1
+        fresh = self._schedule.begins_afresh(self.round)
+        if fresh:
+            self._weights = self._initial
+        policies = self._policies(fresh)
+        begin = time.perf_counter()
+        replies, total = self._train(policies, fresh)
+        seconds = time.perf_counter() - begin
+        cost, moments = round(float(total.pop("cost")) * COST_UNIT), total.pop("axes", None)
+        mean = average(total)
+        loss = float(mean.pop("loss")) if mean else 0.0
+        self._weights = mean or self._weights
+        row: Row = {"round": self.round, "phase": self._phase, "train_loss": loss, "cost": cost}
+        row |= {"train_s": seconds, "val_accuracy": None, "test_accuracy": None}
+        if self._phase == "train" and self._evaluates():
+            row |= self._judge(self.round)
+        if self._policy is not None:
+            delta = cost if self.settings.delta == "cost" else seconds
+            row |= self._learn(self._policy, moments, len(replies.ok), delta)
+            row["policies"] = {name: _rounded(policy) for name, policy in policies.items()}
+        row["clients"] = len(replies.ok)
+        return {**row, "failed": sorted(replies.failed)} if replies.failed else row
+
+    def finish(self) -> Outcome:
+        """Report on the best weights."""
+        if self._best.round < 0:
+            self._judge(self.round)
+        replies = self._evaluate(self._best_weights, "final", describe=True)
+        metrics = self._metrics(replies, "final")
+        timed = self.clients.call("conclude", {}).ok
+        outcome = Outcome.of(
+            metrics,
+            {name: reply["own"] for name, reply in replies.items()},
+            self.clients.total("conclude", timed, "report")["seconds"],
+            self._best.round,
+            self._spec,
+            {"model": self._best_weights},
+        )
+        if self._policy is None:
+            return outcome
+        return replace(outcome, files={"policy.afp": self._policy.to_bytes()})
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {
+            "round": self.round,
+            "schedule": self._schedule.state(),
+            "spec": self._spec,
+            "totals": self._totals,
+            "initial": self._initial,
+            "weights": self._weights,
+            "best": asdict(self._best),
+            "best_weights": self._best_weights,
+        }
+        return state if self._policy is None else {**state, "policy": self._policy.state()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.round, self._spec, self._totals = state["round"], state["spec"], state["totals"]
+        self._schedule = Schedule(**state["schedule"])
+        self._initial, self._weights = state["initial"], state["weights"]
+        self._best_weights, self._best = state["best_weights"], BestRound(**state["best"])
+        if self._policy is not None:
+            self._policy.load_state(state["policy"])
+
+    @cached_property
+    def _server_test(self) -> ServerTest | None:
+        if self._server_graph is None:
+            return None
+        spec = ModelSpec.from_json(self._spec)
+        return ServerTest(self._server_graph, spec, self.settings.normalize_features)
+
+    @property
+    def _phase(self) -> Phase:
+        return self._schedule.phase(self.round)
+
+    def _policies(self, fresh: bool) -> dict[str, Payload]:
+        """Mini-batch size and probabilities of every client."""
+        settings, policy = self.settings, self._policy
+        if policy is None:
+            batch = ALL_NODES if settings.sampler == "full" else settings.batch
+            fixed: Payload = {"batch": batch, "keep": settings.keep_by_layer}
+            return dict.fromkeys(self.federation.parties, fixed)
+        if self._phase == "profile":
+            return policy.random(self.round)
+        if fresh:
+            policy.begin_episode(self._initial)
+        return policy.choose(explore=self._phase == "episode")
+
+    def _learn(self, policy: SamplingPolicy, moments: Any, clients: int, delta: float) -> Row:
+        """The policy's turn after a round (Algorithm 4, lines 9 to 14)."""
+        if self._phase == "profile":
+            policy.profiled(self._weights, delta)
+            if self.round == self._schedule.profile:
+                policy.end_profile()
+            return {}
+        policy.observe(self._weights, moments, clients)
+        if self._phase == "train":
+            return {}
+        accuracy = self._accuracy()
+        row = policy.learn(accuracy, delta)
+        episode, within = self._schedule.episode(self.round)
+        if within == self._schedule.episode_rounds:
+            policy.end_episode()
+        return {"episode": episode, "accuracy": accuracy, **row}
+
+    def _accuracy(self) -> float:
+        """λ of the present weights: on the server's own nodes, or else by federated validation."""
+        if self._server_test is not None:
+            return self._server_test.accuracy(self._weights)
+        tag = f"accuracy-{self.round}"
+        return self._metrics(self._evaluate(self._weights, tag, "judge"), tag).val_accuracy
+
+    def _evaluates(self) -> bool:
+        return self.round % self.settings.evaluate_every == 0 or self.round == self.rounds
+
+    def _train(
+        self, policies: Mapping[str, Payload], fresh: bool
+    ) -> tuple[Replies, dict[str, Any]]:
+        """The round's mini-batches; what the last one's replies sum up to."""
+        report = f"update-{self.round}"
+        for turn in range(self.settings.iterations):
+            message: dict[str, Any] = {
+                "purpose": "train",
+                "tag": f"{self._schedule.name(self.round)}-{turn}",
+            }
+            if turn == 0:
+                message |= {"weights": self._weights, "fresh": fresh}
+            if turn == 0 and fresh and self._policy is not None and self._policy.axes is not None:
+                message["axes"] = self._policy.axes.to_payload()
+            if turn == self.settings.iterations - 1:
+                message["report"] = report
+            replies = self._pass(message, policies)
+        return replies, dict(self.clients.total(report, replies.ok, "update"))
+
+    def _judge(self, at: int) -> Row:
+        """Figures of the present weights, which are kept if they are the best so far."""
+        tag = f"evaluation-{at}"
+        replies = self._evaluate(self._weights, tag)
+        metrics = self._metrics(replies, tag)
+        if self._best.update(at, metrics):
+            self._best_weights = self._weights
+        row = metrics.row()
+        del row["train_loss"]
+        return row | client_accuracies(self.clients.own_parts(replies, "metrics"))
+
+    def _evaluate(
+        self, weights: Weights, tag: str, purpose: str = "evaluate", describe: bool = False
+    ) -> Mapping[str, Payload]:
+        message = {"purpose": purpose, "tag": tag, "report": tag, "totals": self._totals}
+        return self._pass({**message, "weights": weights, "describe": describe}).ok
+
+    def _metrics(self, replies: Mapping[str, Payload], tag: str) -> Metrics:
+        scaled = self.clients.total(tag, replies, "metrics")["metrics"]
+        return Metrics.of(scale_up(np.asarray(scaled), self._totals))
+
+    def _pass(self, message: Payload, each: Mapping[str, Payload] | None = None) -> Replies:
+        """One pass at all clients, exchange by exchange."""
+        replies = self.clients.call("begin", message, each=each)
+        for _ in range(exchanges(self.settings.share, self.settings.layers)):
+            replies = self.clients.call("advance", {})
+        return replies
+
+
+def network(graph: ClientGraph, settings: FedGraphSettings) -> ModelSpec:
+    """The GCN that the settings ask for, sized for a graph's features and classes."""
+    return ModelSpec(
+        family="gcn",
+        in_features=graph.num_features,
+        classes=graph.classes,
+        hidden=settings.hidden,
+        layers=settings.layers,
+        dropout=settings.dropout,
+    )
+
+
+def read_policy(path: str) -> bytes:
+    """The bytes of a policy file.
+
+    Raises:
+        UserError: It cannot be read.
+    """
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the policy {path}: {error.strerror}") from error
+
+
+def _rounded(policy: Payload) -> list[float]:
+    """A policy for the history: κ, then the probabilities."""
+    return [policy["batch"], *(round(probability, 3) for probability in policy["keep"])]

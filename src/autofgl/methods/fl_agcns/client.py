@@ -1,0 +1,223 @@
+"""The client side of FL-AGCNS; :mod:`autofgl.methods.fl_agcns.controller` says what it does."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from autofgl.federation.party import Context
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.objectives import (
+    cost_of,
+    latency_table,
+    objective_values,
+    parameter_table,
+)
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
+from autofgl.nn.structure import Structure
+from autofgl.nn.supernet import Field, SuperNet
+from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.local_model import (
+    WORST_LOSS,
+    ClientData,
+    input_features,
+    load_optimizer_state,
+    optimizer_state,
+)
+from autofgl.runtime.rounds import RoundClient
+from autofgl.search import Memo, Variation, client_step
+from autofgl.seeding import numpy_generator, torch_generator
+from autofgl.sharing.common import COMMON
+
+
+class SharedSuperNet:
+    """The SuperNet with its optimizer, at weights that are the same at every client.
+
+    All clients take the same steps, so that all hold the same W without it being sent (Eq. 2).
+    """
+
+    def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
+        self.network = SuperNet(
+            make_space(settings),
+            graph.num_features,
+            graph.classes,
+            settings.hidden,
+            dropout=settings.dropout,
+            layer_dropout=settings.layer_dropout,
+            fusion=settings.fusion,
+            per_predecessor=getattr(settings, "per_predecessor", False),
+        )
+        self.network.reset_parameters(torch_generator(seed, "supernet"))
+        self._optimizer = torch.optim.Adam(
+            self.network.parameters(),
+            lr=settings.search_lr or settings.lr,
+            weight_decay=settings.search_weight_decay,
+        )
+
+    def apply(self, gradient: Mapping[str, Any]) -> None:
+        """One step along a gradient; parameters that it does not name stay as they are."""
+        for name, parameter in self.network.named_parameters():
+            given = gradient.get(name)
+            parameter.grad = None if given is None else torch.from_numpy(given)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
+
+    def state(self) -> Payload:
+        """Weights and moments."""
+        weights = {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
+        return {"weights": weights, "moments": optimizer_state(self._optimizer)}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        with torch.no_grad():
+            for name, value in self.network.state_dict().items():
+                value.copy_(torch.from_numpy(state["weights"][name].copy()))
+        load_optimizer_state(self._optimizer, state["moments"])
+
+
+class FLAGCNSClient(RoundClient):
+    """Holds the SuperNet and a population of its own, later the searched network."""
+
+    operations: ClassVar[frozenset[str]] = RoundClient.operations | {
+        "begin_search", "latency", "weights", "losses", "evolve",
+    }  # fmt: skip
+
+    def __init__(
+        self, context: Context, data: ClientData, settings: FLAGCNSSettings, secure: str
+    ) -> None:
+        super().__init__(context, data, {"common": COMMON}, settings, secure)
+        graph = data.graph
+        self._space = make_space(settings)
+        self._codes = make_codes(self._space)
+        self._supernet = SharedSuperNet(graph, settings, data.seed)
+        self._train_field, self._val_field = _fields(graph, settings)
+        self._memo = Memo(self._codes, self._own_losses)
+        self._own: Any = None
+        self._tables: Payload = {}
+        self._train_loss = 0.0
+
+    def begin_search(self, payload: Payload) -> Payload:
+        """Node counts, and in the clear the validation nodes, by which codes are apportioned.
+
+        Also how many parameters a network has, which is the same at every client.
+        """
+        counts = self.count(f"{payload['stage']}start", self.data.counts())
+        params = parameter_table(self._space, self.data.graph, self.settings)
+        return {"counts": counts, "val": self._val_field.measured, "params": params}
+
+    def latency(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Contribute to the mean time that networks take, where it is an objective."""
+        table = latency_table(self._space, self.data.graph, self.settings)
+        return {"latency": self.sums.protect("latency", {"table": table, "clients": np.ones(1)})}
+
+    def weights(self, payload: Payload) -> Payload:
+        """One weights step (Algorithm 2, lines 10 to 12; Eq. 2).
+
+        Take in the last step's summed gradient, then contribute the weighted gradient of the mean
+        over P of the mean training loss. Only parameters that P touches are in it; everybody
+        has P, and so knows which ones these are.
+        """
+        self._take_gradient(payload)
+        at = (payload["generation"], payload["step"])
+        population = genotypes(self._space, payload["codes"])
+        generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
+        supernet = self._supernet.network
+        supernet.train()
+        gradient, losses = supernet.gradient(population, self._train_field, generator)
+        finite = np.nan_to_num(losses, nan=WORST_LOSS, posinf=WORST_LOSS)
+        self._train_loss = float(np.minimum(finite, WORST_LOSS).mean())
+        mean = {name: value / len(population) for name, value in gradient.items()}
+        share = self._train_field.measured / max(payload["totals"][0], 1)
+        tag = f"gradient-{at[0]}-{at[1]}"
+        return {"gradient": self.sums.protect(tag, weighted(mean, share), reveal="parties")}
+
+    def losses(self, payload: Payload) -> Payload:
+        """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
+        self._take_gradient(payload)
+        train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
+        figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
+        return {"losses": self.sums.protect(f"losses-{payload['generation']}", figures)}
+
+    def evolve(self, payload: Payload) -> Payload:
+        """The client's optimizer (Algorithm 1, client lines 2 to 6).
+
+        Payload: ``shared`` is P_FL, whose last ``children`` codes have no federated loss yet;
+        ``quota`` codes are asked for; ``tables`` give the costs that are objectives besides. A
+        client without validation nodes has no preferences.
+        """
+        shared, children = payload["shared"], payload["children"]
+        self._tables = payload["tables"]
+        best = self._codes.stack([])
+        if payload["quota"] and self._val_field.measured:
+            best = self._client_step(shared, payload["quota"], payload["generation"])
+        figures = self._figures(shared[len(shared) - children :], payload)
+        protected = self.sums.protect(f"children-{payload['generation']}", figures)
+        return {"codes": best, "losses": protected}
+
+    def state(self) -> Payload:
+        """The SuperNet, the own population, and what the final training has."""
+        state = {**super().state(), "supernet": self._supernet.state()}
+        return state if self._own is None else {**state, "own": self._own}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        super().load_state(state)
+        self._supernet.load_state(state["supernet"])
+        self._own = state.get("own")
+
+    def _take_gradient(self, payload: Payload) -> None:
+        if "gradient" in payload:
+            self._memo.clear()
+            self._supernet.apply(average(self.sums.open(payload["gradient"])))
+
+    def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
+        """Own losses and correct predictions of codes, over the federation's validation nodes."""
+        sums = self._evaluated(codes) / max(payload["totals"][1], 1)
+        return {"losses": sums[:, 0], "correct": sums[:, 1]}
+
+    def _evaluated(self, codes: Any) -> Any:
+        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``; finite."""
+        nodes = self._val_field.measured
+        if not nodes:
+            return np.zeros((len(codes), 2))
+        networks = genotypes(self._space, codes)
+        sums = self._supernet.network.evaluate(networks, self._val_field)[:, 0]
+        worst = WORST_LOSS * nodes
+        sums[:, 0] = np.clip(np.nan_to_num(sums[:, 0], nan=worst, posinf=worst), 0, worst)
+        return sums[:, :2]
+
+    def _own_losses(self, codes: Any) -> Any:
+        """What this client's optimizer minimizes: L_val_i, or the share of wrong predictions.
+
+        And, where they are objectives, the costs of the codes.
+        """
+        sums = self._evaluated(codes) / max(self._val_field.measured, 1)
+        costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
+        return objective_values(self.settings.objective_names, sums[:, 0], sums[:, 1], costs)
+
+    def _client_step(self, shared: Any, quota: int, generation: int) -> Any:
+        own = shared[: self.settings.population] if self._own is None else self._own
+        rng = numpy_generator(self.data.seed, "client-evolution", self.data.graph.name, generation)
+        step = client_step(
+            self._codes, own, shared, self._memo, quota, rng, variation(self.settings)
+        )
+        self._own = step.population
+        return step.best
+
+
+def variation(settings: FLAGCNSSettings) -> Variation:
+    """How children come about."""
+    return Variation(settings.tournament, settings.crossover, settings.mutation)
+
+
+def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[Field, Field]:
+    features = input_features(graph, settings.normalize_features)
+    structure = Structure.from_client(graph)
+    labels = torch.from_numpy(graph.y.copy())
+    train, val = (
+        Field(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
+        for mask in (graph.train_mask, graph.val_mask)
+    )
+    return train, val

@@ -1,0 +1,342 @@
+"""FL-Gradient, a baseline of FL-AGCNS: DARTS (Liu et al., ICLR 2019) under federation.
+
+The networks of the search space are relaxed into one (:mod:`autofgl.nn.supernet.relaxed`), whose
+mixture is set by the architecture parameters α. A generation is a step of DARTS' Algorithm 1, of
+first order (ξ = 0): ``weight_steps`` steps on the weights W along the gradient of the training
+loss, then one on α along that of the validation loss. Both gradients are sums over the clients, by
+their shares of the training or validation nodes, and equal those of the union of all graphs. At
+the end the most likely choice of every gene makes the code, which is trained from scratch.
+
+Where we differ from DARTS: W goes first; W is stepped by Adam, with the same settings as in all
+our methods; the validation pass has no dropout; None is the probability of ending and may win, but
+for the first layer; and α is an offset to the logits of the random codes' distribution (``stop``),
+so that at α = 0 deep networks are as likely as they are for fl-agcns, and the weight decay pulls
+there.
+
+A generation takes ``weight_steps`` + 1 calls to every client.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autofgl.federation.federation import Federation
+from autofgl.federation.party import Context, PartyFactory
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.client import SharedSuperNet
+from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
+from autofgl.nn.supernet.relaxed import (
+    Logits,
+    RelaxedNetwork,
+    confidence,
+    decided,
+    entropy,
+    initial_logits,
+)
+from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.local_model import (
+    WORST_LOSS,
+    ClientData,
+    all_finite,
+    load_optimizer_state,
+    optimizer_state,
+)
+from autofgl.runtime.method import Method
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundClient, RoundEngine
+from autofgl.runtime.trials import FinalTraining, most_accurate
+from autofgl.seeding import torch_generator
+from autofgl.sharing.common import COMMON, network_spec
+
+#: Of Adam on α, as in DARTS.
+BETAS = (0.5, 0.999)
+#: No entry of a contributed gradient is larger: secure sums have a limited range.
+LARGEST = 100.0
+
+
+class DartsClient(RoundClient):
+    """Holds the SuperNet and differentiates its relaxation, later the searched network."""
+
+    operations: ClassVar[frozenset[str]] = RoundClient.operations | {
+        "begin_search", "weights", "architecture",
+    }  # fmt: skip
+
+    def __init__(
+        self, context: Context, data: ClientData, settings: DartsSettings, secure: str
+    ) -> None:
+        super().__init__(context, data, {"common": COMMON}, settings, secure)
+        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
+        self._relaxed = RelaxedNetwork(self._supernet.network)
+        self._inputs = data.inputs(settings.normalize_features)
+        self._labels = torch.from_numpy(data.graph.y.copy())
+        self._train, self._val, _ = self._inputs.nodes
+        self._train_loss = 0.0
+
+    def begin_search(self, payload: Payload) -> Payload:
+        """Node counts."""
+        return {"counts": self.count(f"{payload['stage']}start", self.data.counts())}
+
+    def weights(self, payload: Payload) -> Payload:
+        """One weights step: contribute the gradient of the mean training loss with respect to W.
+
+        Payload: ``logits``; ``generation`` and ``step``; ``totals``, the federation's node counts;
+        ``gradient``, the last step's sum, which is taken in first.
+        """
+        self._take_gradient(payload)
+        at = (payload["generation"], payload["step"])
+        generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
+        named = dict(self._supernet.network.named_parameters())
+        self._supernet.network.train()
+        scores = self._scores(payload, self._train, generator)
+        self._train_loss, slopes = self._differentiated(scores, self._train, list(named.values()))
+        gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
+        share = counts * len(self._train) / max(payload["totals"][0], 1)
+        tag = f"gradient-{at[0]}-{at[1]}"
+        return {"gradient": self.sums.protect(tag, weighted(gradient, share), reveal="parties")}
+
+    def architecture(self, payload: Payload) -> Payload:
+        """Contribute the gradient of the mean validation loss with respect to the logits.
+
+        Dropout is off: loss and accuracy of the relaxed network are then a by-product.
+        """
+        self._take_gradient(payload)
+        totals = payload["totals"]
+        share = len(self._val) / max(totals[1], 1)
+        self._supernet.network.eval()
+        logits = _logits(payload).requires_grad_()
+        scores = self._scores(payload, self._val, None, logits)
+        loss, (slope,) = self._differentiated(scores, self._val, [logits])
+        gradient, counts = bounded({"logits": slope})
+        right = (scores.argmax(1) == self._labels[self._val]) & scores.isfinite().all(1)
+        correct = int(right.sum()) / max(len(self._val), 1)
+        train_share = len(self._train) / max(totals[0], 1)
+        figures = {
+            "val": share * np.array([loss, correct, 1.0]),
+            "train": train_share * np.array([self._train_loss, 1.0]),
+            **weighted(gradient, counts * share),
+        }
+        tag = f"architecture-{payload['generation']}"
+        return {"figures": self.sums.protect(tag, figures)}
+
+    def state(self) -> Payload:
+        """The SuperNet, and what the final training has."""
+        return {**super().state(), "supernet": self._supernet.state()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        super().load_state(state)
+        self._supernet.load_state(state["supernet"])
+
+    def _take_gradient(self, payload: Payload) -> None:
+        if "gradient" in payload:
+            self._supernet.apply(average(self.sums.open(payload["gradient"])))
+
+    def _scores(
+        self,
+        payload: Payload,
+        nodes: Tensor,
+        generator: torch.Generator | None,
+        logits: Tensor | None = None,
+    ) -> Tensor:
+        """Scores of the relaxed network at some nodes, ``[nodes, classes]``."""
+        if not len(nodes):
+            return torch.zeros(0, self._supernet.network.classes)
+        at = _logits(payload) if logits is None else logits
+        return self._relaxed(at, self._inputs.features, self._inputs.structure, generator)[nodes]
+
+    def _differentiated(
+        self, scores: Tensor, nodes: Tensor, wanted: list[Tensor]
+    ) -> tuple[float, list[Any]]:
+        """Mean loss, capped and finite, and its gradients; all zero without nodes."""
+        if not len(nodes):
+            return 0.0, [np.zeros(tuple(value.shape), np.float32) for value in wanted]
+        loss = F.cross_entropy(scores, self._labels[nodes])
+        # A convolution may have parameters that its output does not depend on.
+        slopes = torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)
+        value = float(np.nan_to_num(loss.item(), nan=WORST_LOSS, posinf=WORST_LOSS))
+        return min(value, WORST_LOSS), [gradient.numpy() for gradient in slopes]
+
+
+class FLDarts(Method):
+    """Holds α: generations of the search, then the training of the most likely network."""
+
+    Settings = DartsSettings
+    ways: ClassVar = {"common": COMMON}
+    settings: DartsSettings
+
+    def __init__(
+        self, federation: Federation, settings: DartsSettings, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._space = make_space(settings)
+        self._prior = initial_logits(self._space)
+        self._alpha = torch.zeros(len(self._prior), dtype=torch.float64, requires_grad=True)
+        self._optimizer = torch.optim.Adam(
+            [self._alpha],
+            lr=settings.arch_lr,
+            betas=BETAS,
+            weight_decay=settings.arch_weight_decay,
+        )
+        self._final = FinalTraining(self._final_training, most_accurate)
+        self._generations = settings.generations
+        self._generation = 0
+        self._totals = [0, 0, 0]
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
+        """Refuse a training protocol that no network of the space can have."""
+        network_spec(graph, settings)
+
+    @classmethod
+    def party(
+        cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
+    ) -> PartyFactory:
+        """The client side."""
+        data = ClientData(graph, seed)
+        return lambda context: DartsClient(context, data, settings, secure)
+
+    @property
+    def done(self) -> bool:
+        """The searched network is trained."""
+        return self._final.done
+
+    @property
+    def rounds(self) -> int:
+        """Generations, then the rounds of the final training."""
+        return self._generations + self.settings.rounds
+
+    def setup(self) -> None:
+        """Count the nodes."""
+        replies = self.clients.call("begin_search", {"stage": "search-"}).ok
+        self._totals = self.clients.count_nodes("search-start", replies)
+
+    def wrap_up(self) -> None:
+        """The budget is spent: end the search and train its network."""
+        self._generations = min(self._generations, max(self._generation, 1))
+
+    def step(self) -> Row:
+        """One generation, or one round of the final training."""
+        self.round += 1
+        if self._generation < self._generations:
+            return {"round": self.round, "phase": "search", **self._one_generation()}
+        if not self._final.begun:
+            network = str(decided(self._space, self._logits()))
+            self._final.begin([Recipe(network=network)])
+        return {**self._final.step(), "round": self.round, "phase": "train"}
+
+    def finish(self) -> Outcome:
+        """The outcome of the final training, and how sure the search was of every gene."""
+        outcome = self._final.outcome()
+        sure = confidence(self._space, self._logits())
+        extra = {"generations": self._generation, "confidence": sure}
+        return replace(outcome, extra={**outcome.extra, **extra})
+
+    def before_checkpoint(self) -> None:
+        """Let the clients take in what only the present keys can open."""
+        self._final.before_checkpoint()
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return {
+            "round": self.round,
+            "generation": self._generation,
+            "generations": self._generations,
+            "totals": self._totals,
+            "alpha": self._alpha.detach().numpy().copy(),
+            "moments": optimizer_state(self._optimizer),
+            "final": self._final.state(),
+        }
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.round, self._generation = state["round"], state["generation"]
+        self._generations, self._totals = state["generations"], state["totals"]
+        with torch.no_grad():
+            self._alpha.copy_(torch.from_numpy(state["alpha"].copy()))
+        load_optimizer_state(self._optimizer, state["moments"])
+        self._final.load_state(state["final"])
+
+    def _one_generation(self) -> dict[str, Any]:
+        self._generation += 1
+        start = time.perf_counter()
+        update = self._weight_steps()
+        between = time.perf_counter()
+        row = self._architecture_step(update)
+        seconds = {"weights_s": between - start, "architecture_s": time.perf_counter() - between}
+        return {**row, **{name: round(value, 6) for name, value in seconds.items()}}
+
+    def _weight_steps(self) -> Payload:
+        """DARTS' Algorithm 1, line 2; what is left is the last step's gradient, to be taken in."""
+        update: Payload = {}
+        for step in range(self.settings.weight_steps):
+            replies = self.clients.call("weights", {"step": step, **self._message(), **update})
+            tag = f"gradient-{self._generation}-{step}"
+            update = {"gradient": self.clients.seal(tag, replies.ok, "gradient")}
+        return update
+
+    def _architecture_step(self, update: Payload) -> dict[str, Any]:
+        """DARTS' Algorithm 1, line 1, with ξ = 0: descend the federated ∇_α L_val(W, α)."""
+        replies = self.clients.call("architecture", {**self._message(), **update})
+        figures = self.clients.total(f"architecture-{self._generation}", replies.ok, "figures")
+        gradient = average({name: figures[name] for name in ("share", "logits")})
+        if gradient:
+            self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
+            self._optimizer.step()
+        return self._row(figures["train"], figures["val"])
+
+    def _row(self, train: Any, val: Any) -> dict[str, Any]:
+        """Figures of the relaxed network before the step on α, and α after it."""
+        logits = self._logits()
+        return {
+            "train_loss": _ratio(train[0], train[1]),
+            "val_loss": _ratio(val[0], val[2]),
+            "val_accuracy": _ratio(val[1], val[2]),
+            "test_accuracy": None,
+            "generation": self._generation,
+            "entropy": entropy(self._space, logits),
+            "best_code": str(decided(self._space, logits)),
+        }
+
+    def _logits(self) -> Logits:
+        logits: Logits = self._prior + self._alpha.detach().numpy()
+        return logits
+
+    def _final_training(self, at: int, recipe: Recipe) -> RoundEngine:
+        return self.engine(recipe, stage=f"final-{at}-")
+
+    def _message(self) -> Payload:
+        return {
+            "generation": self._generation,
+            "totals": self._totals,
+            "logits": self._logits(),
+        }
+
+
+def _ratio(total: float, share: float) -> float:
+    """A mean over the clients that answered; zero where none has such nodes."""
+    return float(total / share) if share else 0.0
+
+
+def bounded(gradient: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
+    """A gradient that every secure sum can take, and what it counts.
+
+    One that is not finite becomes zero and does not count; one with an entry beyond
+    :data:`LARGEST` is scaled down as a whole, so that its direction stays.
+    """
+    if not all_finite(gradient.values()):
+        return {name: np.zeros_like(value) for name, value in gradient.items()}, 0.0
+    largest = max(float(np.abs(value).max(initial=0.0)) for value in gradient.values())
+    scale = np.float32(LARGEST / max(largest, LARGEST))
+    return {name: scale * value for name, value in gradient.items()}, 1.0
+
+
+def _logits(payload: Payload) -> Tensor:
+    return torch.tensor(payload["logits"], dtype=torch.float32)

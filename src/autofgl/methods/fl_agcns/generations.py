@@ -1,0 +1,254 @@
+"""The generations of FL-AGCNS: the controller's side of Algorithms 1 and 2.
+
+:mod:`autofgl.methods.fl_agcns.controller` has the whole story, :mod:`autofgl.search.feo` the steps
+of the evolution, :mod:`autofgl.methods.fl_agcns.client` the clients' side.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from autofgl.federation.payload import Payload
+from autofgl.federation.traffic import Traffic
+from autofgl.methods.fl_agcns.client import variation
+from autofgl.methods.fl_agcns.objectives import cost_of, objective_values
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
+from autofgl.runtime.clients import Clients
+from autofgl.runtime.outcome import Row
+from autofgl.search import RandomSearch, evolve, fronts, gamma, merge, quotas, ranks
+from autofgl.seeding import numpy_generator
+
+
+class Generations:
+    """The population P, and how it gets from one generation to the next.
+
+    Args:
+        clients: Each is a :class:`~autofgl.methods.fl_agcns.client.FLAGCNSClient`.
+        settings: Of the search.
+        seed: Random seed of the run.
+    """
+
+    def __init__(self, clients: Clients, settings: FLAGCNSSettings, seed: int) -> None:
+        self._clients = clients
+        self._settings = settings
+        self._seed = seed
+        self.space = make_space(settings)
+        self.codes = make_codes(self.space)
+        self.population: Any = None
+        self.count = 0
+        self._warmup = settings.warmup
+        self._totals = [0, 0, 0]
+        self._val_counts: dict[str, int] = {}
+        self._tables: dict[str, Any] = {}
+        self._values: Any = None
+
+    def setup(self) -> None:
+        """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
+        replies = self._clients.call("begin_search", {"stage": "search-"}).ok
+        self._totals = self._clients.count_nodes("search-start", replies)
+        self._val_counts = {name: reply["val"] for name, reply in replies.items()}
+        self._tables = self._cost_tables(next(iter(replies.values()))["params"])
+        self.population = self._sample(0)
+
+    def step(self) -> Row:
+        """One generation."""
+        self.count += 1
+        clock = _Clock(self._clients.federation.meter)
+        if self.count <= self._warmup:
+            self.population = self._sample(self.count)
+        update = self._weight_steps()
+        clock.lap("weights")
+        figures = self._federated_losses(self.count, {"codes": self.population, **update})
+        values = self._objectives(figures, self.population)
+        clock.lap("losses")
+        share = self._share()
+        row = self._row(figures, ranks(values), share)
+        if self.count <= self._warmup:
+            self._values = values
+        else:
+            self._evolve(values, share)
+        clock.lap("evolve")
+        return {**row, **clock.laps}
+
+    def end_warmup(self) -> None:
+        """Evolve from the next generation on."""
+        self._warmup = min(self._warmup, self.count)
+
+    def best_codes(self) -> list[str]:
+        """The networks of the last P, best first (Algorithm 2, lines 19 to 22), each once.
+
+        With one objective the first is argmin FLL; with several, the first front leads. Codes that
+        differ in the numbers of their layers only are one network outside the SuperNet.
+        """
+        figures = self._federated_losses(self.count + 1, {"codes": self.population})
+        self._values = self._objectives(figures, self.population)
+        best_first = self.population[np.argsort(ranks(self._values), kind="stable")]
+        chosen: dict[Any, str] = {}
+        for network in genotypes(self.space, best_first):
+            chosen.setdefault(network.shape(), str(network))
+        return list(chosen.values())
+
+    def front(self) -> list[dict[str, Any]]:
+        """The codes of P that no other beats in all objectives, best validation first."""
+        values = self._values.reshape(len(self.population), -1)
+        rows = fronts(values)[0]
+        rows = rows[np.argsort(values[rows, 0], kind="stable")]
+        shown = values[rows]
+        names = self._settings.objective_names
+        if names[0] == "accuracy":
+            shown[:, 0] = (1 - shown[:, 0]).round(4)  # see autofgl.runtime.trials.fitness
+        networks = genotypes(self.space, self.population[rows])
+        return [
+            {"genotype": str(network), **dict(zip(names, row.tolist(), strict=True))}
+            for network, row in zip(networks, shown, strict=True)
+        ]
+
+    @property
+    def val_nodes(self) -> int:
+        """Validation nodes of the federation."""
+        return self._totals[1]
+
+    def parameters(self, genotype: str) -> int:
+        """Number of parameters of a network, where ``params`` is an objective."""
+        code = self.space.encode(self.space.parse(genotype))
+        return round(float(cost_of(self._tables["params"], self.space, [code])[0]))
+
+    def measure(self, codes: Any) -> Mapping[str, Any]:
+        """Federated validation losses and accuracies of codes under the present shared weights."""
+        return self._federated_losses(0, {"codes": codes})
+
+    def state(self) -> Payload:
+        """Everything between two generations."""
+        state: Payload = {
+            "count": self.count,
+            "warmup": self._warmup,
+            "totals": self._totals,
+            "val_counts": self._val_counts,
+            "tables": self._tables,
+            "population": self.population,
+        }
+        return state if self._values is None else {**state, "values": self._values}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.count, self._warmup = state["count"], state["warmup"]
+        self._totals = state["totals"]
+        self._val_counts, self._tables = state["val_counts"], state["tables"]
+        self.population, self._values = state["population"], state.get("values")
+
+    def _weight_steps(self) -> Payload:
+        """E_weight steps of Eq. 2; what is left is the last step's gradient, to be taken in."""
+        update: Payload = {}
+        for step in range(self._settings.weight_steps):
+            message = {"step": step, "codes": self._step_codes(step), **self._message()}
+            replies = self._clients.call("weights", {**message, **update})
+            tag = f"gradient-{self.count}-{step}"
+            update = {"gradient": self._clients.seal(tag, replies.ok, "gradient")}
+        return update
+
+    def _step_codes(self, step: int) -> Any:
+        count = self._settings.codes_per_step
+        if not count or count >= len(self.population):
+            return self.population
+        rng = numpy_generator(self._seed, "step-codes", self.count, step)
+        return self.population[rng.choice(len(self.population), count, replace=False)]
+
+    def _evolve(self, values: Any, share: float) -> None:
+        """Algorithm 1, controller: P_FL to the clients, their codes and losses back, the next P."""
+        rng = numpy_generator(self._seed, "controller-evolution", self.count)
+        ways = variation(self._settings)
+        shared = evolve(self.codes, self.population, ranks(values), rng, ways)
+        children = len(shared) - len(self.population)
+        parties = list(self._clients.names)
+        counts = [self._val_counts[name] for name in parties]
+        places = quotas(len(self.population), share, counts).clients
+        replies = self._clients.call(
+            "evolve",
+            {"shared": shared, "children": children, "tables": self._tables, **self._message()},
+            each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
+        )
+        figures = self._clients.total(f"children-{self.count}", replies.ok, "losses")
+        fresh = self._objectives(figures, shared[len(shared) - children :])
+        losses = ranks(np.concatenate([values, fresh]))
+        received = [reply["codes"] for reply in replies.ok.values()]
+        self.population = merge(
+            self.codes, received, shared, losses, len(self.population), rng, ways
+        )
+        self._values = None
+
+    def _federated_losses(self, at: int, payload: Payload) -> Mapping[str, Any]:
+        message = {**payload, "generation": at, "totals": self._totals}
+        replies = self._clients.call("losses", message)
+        return self._clients.total(f"losses-{at}", replies.ok, "losses")
+
+    def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
+        costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
+        names = self._settings.objective_names
+        return objective_values(names, figures["losses"], figures["correct"], costs)
+
+    def _cost_tables(self, params: Any) -> dict[str, Any]:
+        """What the costs that are objectives are computed from."""
+        tables = {"params": params}
+        if "latency" in self._settings.objective_names:
+            replies = self._clients.call("latency", {}).ok
+            total = self._clients.total("latency", replies, "latency")
+            tables["latency"] = total["table"] / total["clients"]
+        return {name: tables[name] for name in self._settings.objective_names[1:]}
+
+    def _share(self) -> float:
+        """γ of this generation; the ablations have all or nothing."""
+        fixed = {"controller": 0.0, "clients": 1.0}
+        evolved = self.count - self._warmup
+        return fixed.get(self._settings.optimizers, gamma(max(evolved, 1)))
+
+    def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> Row:
+        best = int(np.argmin(order))
+        networks = genotypes(self.space, self.population)
+        types = Counter(layer.type for code in networks for layer in code.existing)
+        layers = max(1, sum(types.values()))
+        return {
+            "train_loss": float(figures["train_loss"]),
+            "val_loss": float(figures["losses"][best]),
+            "val_accuracy": float(figures["correct"][best]),
+            "test_accuracy": None,
+            "generation": self.count,
+            "best_fll": float(np.min(figures["losses"])),
+            "median_fll": float(np.median(figures["losses"])),
+            "gamma": share,
+            "unique_codes": len(self.codes.unique(self.population)),
+            "best_code": str(networks[best]),
+            "operations": {kind: count / layers for kind, count in sorted(types.items())},
+        }
+
+    def _sample(self, generation: int) -> Any:
+        rng = numpy_generator(self._seed, "population", generation)
+        given = [self.space.encode(self.space.parse(code)) for code in self._settings.start_codes]
+        search = RandomSearch(self.codes, rng)
+        search.tell(self.codes.stack(given), np.zeros(len(given)))
+        fresh = search.ask(max(0, self._settings.population - len(given)))
+        return np.concatenate([self.codes.stack(given), fresh])[: self._settings.population]
+
+    def _message(self) -> Payload:
+        return {"generation": self.count, "totals": self._totals}
+
+
+class _Clock:
+    """Seconds and bytes of the phases of a generation."""
+
+    def __init__(self, meter: Traffic) -> None:
+        self.laps: dict[str, float] = {}
+        self._meter = meter
+        self._time, self._bytes = time.perf_counter(), self._total()
+
+    def lap(self, phase: str) -> None:
+        """The phase that ends here."""
+        now, total = time.perf_counter(), self._total()
+        self.laps[f"{phase}_s"] = round(now - self._time, 6)
+        self.laps[f"{phase}_bytes"] = total - self._bytes
+        self._time, self._bytes = now, total
+
+    def _total(self) -> int:
+        return sum(self._meter.total(direction) for direction in ("up", "down", "peer"))

@@ -1,0 +1,131 @@
+"""Which networks FL-AGCNS tries on their own after the search.
+
+Shared weights tell which layers are good, but little of the activations at both ends: a relu at the
+output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. If all
+of a population have it, their layers cannot be told apart. So activations come first, on a network
+whose trial costs little, and each step starts from the best network so far:
+
+1. the shallowest of the search's best networks,
+2. the same with every other output activation,
+3. the best so far with every other input activation,
+4. the search's layers between the activations that have turned out best, shallow ones first,
+5. if that has changed which network is best, its activations once more,
+6. children of the best, by evolution, as long as there are trials left.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from autofgl.federation.payload import Payload
+from autofgl.methods.fl_agcns.client import variation
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes, make_space
+from autofgl.nn.space import Genotype
+from autofgl.runtime.trials import Trial
+from autofgl.search import Evolution
+from autofgl.seeding import numpy_generator
+
+#: How often another child is asked for if its network had a trial before.
+ATTEMPTS = 20
+#: What is varied in the steps before the evolution.
+STEPS = ("shallowest", "outputs", "inputs", "layers", "outputs", "inputs")
+#: Kinds of layers that are looked at, even if there are few trials.
+FEWEST = 6
+
+
+class Refinement:
+    """Proposes one network after the other.
+
+    Args:
+        searched: The search's networks as text, best first.
+        settings: How many trials there are, and how children come about.
+        seed: Root seed.
+    """
+
+    def __init__(self, searched: list[str], settings: FLAGCNSSettings, seed: int) -> None:
+        self._space = make_space(settings)
+        count = max(math.ceil(settings.trials / 3), FEWEST)
+        self._kinds = sorted(self._different_layers(searched)[:count], key=_depth)
+        size = math.ceil(settings.trials / 3)
+        rng = numpy_generator(seed, "trials")
+        self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
+        self._step = 0
+        self._queue: list[str] = []
+        self._last = ""
+
+    def ask(self, over: Sequence[Trial], best: Trial | None) -> str:
+        """A network that had no trial yet, if one turns up soon.
+
+        Args:
+            over: All trials until now.
+            best: The one that would be chosen now.
+        """
+        seen = {self._space.parse(one.candidate).shape() for one in over}
+        self._last = self._planned(best, seen) or self._child(seen)
+        return self._last
+
+    def tell(self, score: float) -> None:
+        """What became of the last one."""
+        code = self._space.encode(self._space.parse(self._last))
+        self._evolution.tell([code], [score])
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        plan: Payload = {"step": self._step, "queue": self._queue, "last": self._last}
+        return {**plan, "evolution": self._evolution.state()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._step, self._queue, self._last = state["step"], list(state["queue"]), state["last"]
+        self._evolution.load_state(state["evolution"])
+
+    def _planned(self, best: Trial | None, seen: set[Any]) -> str:
+        """The next network of the steps before the evolution; empty if there is none."""
+        while self._queue or self._step < len(STEPS):
+            if not self._queue:
+                self._queue = [str(network) for network in self._plan(STEPS[self._step], best)]
+                self._step += 1
+            while self._queue:
+                network = self._queue.pop(0)
+                if self._space.parse(network).shape() not in seen:
+                    return network
+        return ""
+
+    def _plan(self, step: str, best_trial: Trial | None) -> list[Genotype]:
+        """The networks of a step, from the best so far."""
+        if step == "shallowest":
+            return self._kinds[:1]
+        if best_trial is None:  # all diverged
+            return self._kinds
+        best = self._space.parse(best_trial.candidate)
+        ends = self._space.activations
+        if step == "outputs":
+            return [_between(best.input, best, output) for output in ends]
+        if step == "inputs":
+            return [_between(input_, best, best.output) for input_ in ends]
+        return [_between(best.input, kind, best.output) for kind in self._kinds]
+
+    def _child(self, seen: set[Any]) -> str:
+        for _ in range(ATTEMPTS):
+            network = self._space.decode(self._evolution.ask(1)[0])
+            if network.shape() not in seen:
+                break
+        return str(network)
+
+    def _different_layers(self, searched: list[str]) -> list[Genotype]:
+        """The best network of each kind of layers, best first."""
+        kinds: dict[Any, Genotype] = {}
+        for code in searched:
+            network = self._space.parse(code)
+            kinds.setdefault(network.shape()[1], network)
+        return list(kinds.values())
+
+
+def _depth(network: Genotype) -> float:
+    """Number of layers; a network without any is not worth a trial before the others."""
+    return network.depth or math.inf
+
+
+def _between(input_: str, layers: Genotype, output: str) -> Genotype:
+    """A network's layers between these activations."""
+    return Genotype(input_, layers.layers, output)

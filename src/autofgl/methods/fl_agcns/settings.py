@@ -1,0 +1,220 @@
+"""Settings of FL-AGCNS and its rivals, and the search space that they span."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+
+from autofgl.nn.choices import CONVOLUTIONS, PAPER_TYPES
+from autofgl.nn.space import Genotype, Space
+from autofgl.runtime.settings import FederatedTraining, TrialSettings
+from autofgl.search import Codes
+
+
+class SpaceSettings(BaseModel):
+    """The search space A(L), and how a searched network is trained from scratch afterwards.
+
+    Searched networks converge at different speeds: 200 rounds end the training of many APPNP layers
+    while their validation loss still falls, so that they train until it does not.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    rounds: int = Field(default=600, ge=0, description="rounds of the federation, at most")
+    patience: int = Field(
+        default=100,
+        ge=0,
+        description="stop early when the validation loss has not improved for so many rounds; "
+        "0: never",
+    )
+    layers: int = Field(default=6, ge=1, le=12, description="most layers of a network, L")
+    types: str = Field(
+        default=",".join(PAPER_TYPES),
+        description="kinds of layers to choose from, separated by commas: the paper's twelve, and "
+        f"beyond it {', '.join(kind for kind in CONVOLUTIONS if kind not in PAPER_TYPES)}",
+    )
+    layer_dropout: float = Field(
+        default=0.0, ge=0, lt=1, description="dropout before every convolution"
+    )
+    fusion: Literal["all", "leaves"] = Field(
+        default="all", description="which layers' outputs are averaged"
+    )
+    stop: float = Field(
+        default=0.3,
+        ge=0,
+        le=1,
+        description="probability that a random network ends before a given layer; the paper's "
+        "uniform genes would end every second one before its first",
+    )
+
+    @field_validator("types")
+    @classmethod
+    def _check_types(cls, text: str) -> str:
+        return ",".join(Space(1, [name.strip() for name in text.split(",")]).types)
+
+    @property
+    def type_names(self) -> list[str]:
+        """The kinds of layers."""
+        return self.types.split(",")
+
+
+class FLAGCNSSettings(SpaceSettings, FederatedTraining):
+    """FL-AGCNS: SuperNet, federated evolution, final training."""
+
+    renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
+
+    population: int = Field(default=60, ge=2, description="number of codes, |P|")
+    generations: int = Field(default=250, ge=1, description="generations, E_evo")
+    weight_steps: int = Field(
+        default=5, ge=1, description="SuperNet steps in a generation, E_weight"
+    )
+    warmup: int = Field(
+        default=25,
+        ge=0,
+        description="first generations that train the SuperNet on random codes and do not evolve; "
+        "the paper has none",
+    )
+    codes_per_step: int = Field(
+        default=20,
+        ge=0,
+        description="codes of P that a SuperNet step samples; 0: all, as in the paper",
+    )
+    optimizers: Literal["both", "controller", "clients"] = Field(
+        default="both", description="who evolves (the paper's ablation)"
+    )
+    objectives: str = Field(
+        default="loss,params",
+        description="what codes are compared by: loss or accuracy on validation nodes, and, "
+        "separated by commas, params and latency",
+    )
+    start: str = Field(
+        default="",
+        description="known architectures to begin with, separated by ';', as in "
+        "'relu | gcn<0 gcn<1 | identity'",
+    )
+    per_predecessor: bool = Field(
+        default=False, description="a convolution for each predecessor, as in the authors' code"
+    )
+    search_lr: float = Field(
+        default=0.005, ge=0, description="learning rate of the SuperNet; 0: that of the training"
+    )
+    search_weight_decay: float = Field(
+        default=0,
+        ge=0,
+        description="L2 penalty on the SuperNet; the mean gradient of many networks is small, and "
+        "a usual penalty would outweigh it",
+    )
+    trials: int = Field(
+        default=40,
+        ge=0,
+        description="codes that are trained briefly on their own, to choose the finalists: the "
+        "best of the search, then their offspring; 0: shared weights alone choose",
+    )
+    search_share: float = Field(
+        default=0.5,
+        gt=0,
+        le=1,
+        description="share of a time budget after which trials begin, all generations made or not",
+    )
+    trial_rounds: int = Field(
+        default=100,
+        ge=1,
+        description="rounds of such a training; after 50 networks that learn fast look best",
+    )
+    finalists: int = Field(
+        default=3, ge=1, description="best codes that are trained; federated validation picks one"
+    )
+    tournament: int = Field(default=3, ge=1, description="size of the tournaments")
+    crossover: float = Field(default=0.5, ge=0, le=1, description="share of genes that are swapped")
+    mutation: float = Field(default=0.125, ge=0, le=1, description="mutation rate of each gene")
+
+    @field_validator("objectives")
+    @classmethod
+    def _check_objectives(cls, text: str) -> str:
+        first, *more = names = [name.strip() for name in text.split(",")]
+        if first not in ("loss", "accuracy") or not set(more) <= {"params", "latency"}:
+            raise ValueError("loss or accuracy comes first, then params, latency or both")
+        if len(set(names)) < len(names):
+            raise ValueError("name every objective once")
+        return ",".join(names)
+
+    @field_validator("start")
+    @classmethod
+    def _check_start(cls, text: str, info: ValidationInfo) -> str:
+        if not {"layers", "types"} <= info.data.keys():
+            return text  # another setting is wrong, and its message comes first
+        space = Space(info.data["layers"], info.data["types"].split(","))
+        return "; ".join(str(space.parse(code)) for code in text.split(";") if code.strip())
+
+    @property
+    def objective_names(self) -> list[str]:
+        """The validation objective, then the others."""
+        return self.objectives.split(",")
+
+    @property
+    def start_codes(self) -> list[str]:
+        """The known architectures."""
+        return [code.strip() for code in self.start.split(";") if code.strip()]
+
+
+class CandidateSettings(TrialSettings, SpaceSettings, FederatedTraining):
+    """FL-Random: every candidate is trained from scratch."""
+
+
+class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
+    """FL-RL: what the agent of Q-learning remembers, and how fast it learns."""
+
+    memory: int = Field(
+        default=1, ge=0, le=3, description="previous genes that a state of the agent holds"
+    )
+    rate: float = Field(
+        default=0.1, gt=0, le=1, description="learning rate of the agent's Bellman updates"
+    )
+    replay: int = Field(
+        default=128, ge=0, description="past networks that are learned from again after each one"
+    )
+
+
+class DartsSettings(SpaceSettings, FederatedTraining):
+    """FL-Gradient: first-order DARTS over the SuperNet, then the final training."""
+
+    generations: int = Field(default=250, ge=1, description="architecture steps")
+    weight_steps: int = Field(
+        default=1, ge=1, description="SuperNet steps before each architecture step"
+    )
+    search_weight_decay: float = Field(
+        default=0,
+        ge=0,
+        description="L2 penalty on the SuperNet's weights in the search",
+    )
+    search_lr: float = Field(
+        default=0, ge=0, description="learning rate of the SuperNet; 0: that of the training"
+    )
+    arch_lr: float = Field(
+        default=0.01,
+        gt=0,
+        description="learning rate of the architecture parameters; DARTS has 3e-4 for many more "
+        "steps, which a few hundred would hardly move",
+    )
+    arch_weight_decay: float = Field(
+        default=1e-3, ge=0, description="L2 penalty on the architecture parameters"
+    )
+
+
+def make_space(settings: SpaceSettings) -> Space:
+    """A(L) of the settings' kinds of layers, and their probability of ending a random network."""
+    return Space(settings.layers, settings.type_names, stop=settings.stop)
+
+
+def make_codes(space: Space) -> Codes:
+    """The space's codes; two that build the same SuperNet path are one."""
+    return Codes(
+        tuple(int(count) for count in space.cardinalities),
+        canonical=lambda code: space.encode(space.canonical(space.decode(code))),
+        sample=lambda rng: space.encode(space.random(rng)),
+    )
+
+
+def genotypes(space: Space, codes: Any) -> list[Genotype]:
+    """The architectures of codes ``[n, genes]``."""
+    return [space.decode(code) for code in np.asarray(codes)]

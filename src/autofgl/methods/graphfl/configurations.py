@@ -1,0 +1,229 @@
+"""What a client may choose: networks and settings of MAML, as chromosomes (section 3.1).
+
+The genes are those of the paper: the kind of convolution, hops, layers, width, activation and
+dropout; inner and outer rate, optimizer, inner steps, tasks, support and query size. The settings
+of the run are one chromosome, the *environment*; every range reaches far enough to hold it.
+"""
+
+import math
+from dataclasses import replace
+from functools import cached_property
+
+from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.methods.graphfl.slices import Arrays, Part, Shape, parts_of
+from autofgl.nn.models.spec import ACTIVATIONS, ModelSpec
+from autofgl.nn.networks import build_network, empty_network
+from autofgl.search.genes import Categorical, Chromosome, Gene, Genes, Integer, LogFloat, Value
+from autofgl.seeding import torch_generator
+
+#: Families without layers of their own, and those whose hops are no choice.
+_FLAT, _HOPLESS = ("sgc",), ("gcn", "sage")
+_HOPS, _SIZES = (1, 2, 3, 5, 10), (0, 5, 10, 20, 40)
+#: Settings of MAML that are genes as they are.
+_PLAIN = ("inner_lr", "optimizer", "inner_steps", "tasks", "support", "query")
+#: The gene of each optimizer's rate, with its range: a step of Adam is as long as its rate whatever
+#: the gradient is, and one of gradient descent is not.
+_RATE_OF = {"adam": ("adam_lr", 0.001, 0.3), "sgd": ("sgd_lr", 0.1, 10.0)}
+
+
+class Configurations:
+    """The space of chromosomes, and what each of them means.
+
+    Args:
+        spec: The environment's network.
+        settings: The environment.
+    """
+
+    def __init__(self, spec: ModelSpec, settings: GraphFLGASettings) -> None:
+        self._settings = settings
+        self._spec = spec
+        self.environment: Chromosome = {**self._own_structure(), **self._own_rates()}
+        genes = [*(self._structure() if settings.evolve_structure else ()), *self._rates()]
+        self.genes = Genes(tuple(genes), self._canonical)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """All shapes that a chromosome may have."""
+        own = self.shape_of(self.environment)
+        if not self._settings.evolve_structure:
+            return (own,)
+        shapes = {own}
+        for family in self._families():
+            if family in _FLAT:
+                shapes.add(Shape(family, 1, self._settings.hidden))
+                continue
+            for layers in range(self._fewest(), self._deepest() + 1):
+                widths = self._widths() if layers > 1 else [self._settings.hidden]
+                shapes |= {Shape(family, layers, hidden) for hidden in widths}
+        return tuple(sorted(shapes))
+
+    @cached_property
+    def parts(self) -> tuple[dict[str, Part], ...]:
+        """Which entries a network of each shape holds."""
+        return tuple(self._parts(shape) for shape in self.shapes)
+
+    @cached_property
+    def sizes(self) -> dict[str, tuple[int, ...]]:
+        """Sizes of the server's blocks: the largest that any shape has."""
+        sizes: dict[str, tuple[int, ...]] = {}
+        for parts in self.parts:
+            for part in parts.values():
+                largest = sizes.get(part.block, part.sizes)
+                sizes[part.block] = tuple(map(max, zip(largest, part.sizes, strict=True)))
+        return sizes
+
+    def initial(self, seed: int) -> Arrays:
+        """The blocks before the first round: those of each depth's widest network.
+
+        A network of the environment begins as it does in GraphFL.
+        """
+        whole: Arrays = {}
+        for shape in self.shapes:
+            parts = self._parts(shape)
+            if all(self.sizes[part.block] == part.sizes for part in parts.values()):
+                network = build_network(self._spec_of(shape), torch_generator(seed, "weights"))
+                weights = network.state_dict()
+                for name, part in parts.items():
+                    whole.setdefault(part.block, weights[name].numpy().copy())
+        return whole
+
+    def full(self, chromosome: Chromosome) -> Chromosome:
+        """A chromosome with all that the environment decides, in one form for all that are one."""
+        return self._canonical({**self.environment, **chromosome})
+
+    def like(self, shape: Shape, inner_lr: float) -> Chromosome:
+        """The environment with another network and inner rate."""
+        own = self.environment
+        hops = own["hops"]
+        if shape.family != own["model"]:
+            hops = replace(self._spec, family=shape.family, hops=None).steps
+        network: Chromosome = {
+            "model": shape.family,
+            "layers": self._fewest() if shape.family in _FLAT else shape.layers,
+            "hidden": shape.hidden,
+        }
+        return {**own, **network, "hops": hops, "inner_lr": inner_lr}
+
+    def shape_of(self, chromosome: Chromosome) -> Shape:
+        """The shape of a chromosome's network."""
+        full = self.full(chromosome)
+        family = str(full["model"])
+        return Shape(family, 1 if family in _FLAT else int(full["layers"]), int(full["hidden"]))
+
+    def spec_of(self, chromosome: Chromosome) -> ModelSpec:
+        """A chromosome's network."""
+        full = self.full(chromosome)
+        return replace(
+            self._spec_of(self.shape_of(full)),
+            hops=int(full["hops"]),
+            dropout=float(full["dropout"]),
+            activation=str(full["activation"]),
+        )
+
+    def settings_of(self, chromosome: Chromosome) -> GraphFLGASettings:
+        """The environment with a chromosome's settings of MAML."""
+        full = self.full(chromosome)
+        rate, *_ = _RATE_OF[str(full["optimizer"])]
+        update = {**{name: full[name] for name in _PLAIN}, "lr": full[rate]}
+        return self._settings.model_copy(update=update)
+
+    def parts_of(self, chromosome: Chromosome) -> dict[str, Part]:
+        """Which entries a chromosome's network holds."""
+        return self.parts[self.index_of(chromosome)]
+
+    def index_of(self, chromosome: Chromosome) -> int:
+        """Place of a chromosome's shape among all."""
+        return self.shapes.index(self.shape_of(chromosome))
+
+    def _parts(self, shape: Shape) -> dict[str, Part]:
+        network = empty_network(self._spec_of(shape))
+        return parts_of(shape, {name: tuple(v.shape) for name, v in network.named_parameters()})
+
+    def _spec_of(self, shape: Shape) -> ModelSpec:
+        family, layers, hidden = shape
+        return replace(self._spec, family=family, layers=layers, hidden=hidden)
+
+    def _families(self) -> list[str]:
+        return sorted({self._settings.model, *self._settings.families.split(",")})
+
+    def _optimizers(self) -> list[str]:
+        return sorted({self._settings.optimizer, *self._settings.optimizers.split(",")})
+
+    def _fewest(self) -> int:
+        """Two layers, unless the environment has one: networks of one layer are SGC's business."""
+        return 1 if self._settings.model not in _FLAT and self._settings.layers == 1 else 2
+
+    def _deepest(self) -> int:
+        own = self._settings.layers if self._settings.model not in _FLAT else 1
+        return max(self._settings.deepest, own)
+
+    def _widths(self) -> list[int]:
+        widest = self._settings.hidden
+        return sorted({max(1, widest // 4), max(1, widest // 2), widest})
+
+    def _own_structure(self) -> Chromosome:
+        settings = self._settings
+        return {
+            "model": settings.model,
+            "hops": self._spec.steps,
+            "layers": settings.layers if settings.model not in _FLAT else self._fewest(),
+            "hidden": settings.hidden,
+            "activation": ACTIVATIONS[0],
+            "dropout": settings.dropout,
+        }
+
+    def _own_rates(self) -> Chromosome:
+        own = self._settings
+        rates: Chromosome = {name: getattr(own, name) for name in _PLAIN}
+        for optimizer in self._optimizers():
+            rate, low, high = _RATE_OF[optimizer]
+            rates[rate] = own.lr if optimizer == own.optimizer else math.sqrt(low * high)
+        return rates
+
+    def _structure(self) -> list[Gene]:
+        own = self.environment
+        return [
+            Categorical("model", tuple(self._families())),
+            Categorical("hops", _with(_HOPS, own["hops"])),
+            Integer("layers", self._fewest(), self._deepest()),
+            Categorical("hidden", tuple(self._widths())),
+            Categorical("activation", ACTIVATIONS),
+            Categorical("dropout", _with((0.0, 0.25, 0.5), own["dropout"])),
+        ]
+
+    def _rates(self) -> list[Gene]:
+        own, optimizers = self._settings, self._optimizers()
+        return [
+            LogFloat("inner_lr", min(0.01, own.inner_lr), max(2.0, own.inner_lr)),
+            *(self._rate(*_RATE_OF[optimizer]) for optimizer in optimizers),
+            Categorical("optimizer", tuple(optimizers)),
+            Integer("inner_steps", min(1, own.inner_steps), max(10, own.inner_steps)),
+            Integer("tasks", 1, max(3, own.tasks)),
+            Categorical("support", _with(_SIZES, own.support)),
+            Categorical("query", _with(_SIZES, own.query)),
+        ]
+
+    def _rate(self, name: str, low: float, high: float) -> Gene:
+        own = float(self.environment[name])
+        return LogFloat(name, min(low, own), max(high, own))
+
+    def _canonical(self, chromosome: Chromosome) -> Chromosome:
+        """Genes that a network does not read are the environment's or the widest."""
+        full = dict(chromosome)
+        for optimizer in self._optimizers():
+            if optimizer != full["optimizer"]:
+                rate, *_ = _RATE_OF[optimizer]
+                full[rate] = self.environment[rate]
+        if "model" not in chromosome:
+            return full
+        if full["model"] in _HOPLESS:
+            full["hops"] = 1
+        if full["model"] in _FLAT:
+            full["layers"] = self._fewest()
+        if full["model"] in _FLAT or full["layers"] == 1:
+            full["hidden"], full["activation"] = self._settings.hidden, ACTIVATIONS[0]
+        return full
+
+
+def _with(choices: tuple[Value, ...], own: Value) -> tuple[Value, ...]:
+    return tuple(sorted({*choices, own}))

@@ -1,0 +1,73 @@
+"""GraphFL and GraphFL with a genetic algorithm in every client, as methods.
+
+Where we differ from the authors' code of GraphFL: the outer step is of second order unless
+``first_order`` is set; each client takes it on its own tasks, where that code takes one for all
+clients together and then averages weights adapted to the support sets; the outer optimizer keeps
+its moments from round to round; clients convolve over their own edges only; the last round counts,
+and not the one that is best by test. Validation and test nodes are neither in a task nor adapted
+to. With ``adapt=if-better`` nobody adapts where the federation's validation accuracy is better
+without: a client's own few nodes could not tell.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from autofgl.errors import UserError
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.graphfl.self_configured import SELF_CONFIGURED, SelfConfiguredServer
+from autofgl.methods.graphfl.settings import GraphFLGASettings, GraphFLSettings
+from autofgl.runtime.method import SharedTraining
+from autofgl.runtime.outcome import Outcome
+from autofgl.sharing.meta.sharing import META, new_clients
+
+
+class GraphFL(SharedTraining):
+    """Clients meta-learn a network that adapts to few labels (:mod:`autofgl.sharing.meta`)."""
+
+    Settings = GraphFLSettings
+    ways: ClassVar = {"meta": META}
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """Somebody has to train, on two classes at least."""
+        super().check(clients, settings, secure)
+        check_roles(clients, settings)
+
+
+class GraphFLGA(SharedTraining):
+    """GraphFL with clients that configure themselves by a genetic algorithm."""
+
+    Settings = GraphFLGASettings
+    ways: ClassVar = {"self-configured": SELF_CONFIGURED}
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """As GraphFL; a client's configuration is that of the last round."""
+        super().check(clients, settings, secure)
+        check_roles(clients, settings)
+        if settings.select != "last":
+            raise UserError(
+                f"select={settings.select}: a client's configuration is that of the last round, "
+                "so that graphfl-ga has select=last only"
+            )
+
+    def finish(self) -> Outcome:
+        """As GraphFL, with the number of chromosomes that were tried."""
+        outcome, sharing = self.training.finish(), self.training.sharing
+        assert isinstance(sharing, SelfConfiguredServer)
+        return replace(outcome, extra={**outcome.extra, "trials": sharing.trials})
+
+
+def check_roles(clients: Sequence[ClientGraph], settings: Any) -> None:
+    """Refuse new clients or unseen classes that leave too little to train on.
+
+    Raises:
+        UserError: They do.
+    """
+    new_clients([graph.name for graph in clients], settings.new_clients)
+    if settings.unseen_classes > clients[0].classes - 2:
+        raise UserError(
+            f"unseen_classes={settings.unseen_classes} leaves fewer than two of the "
+            f"{clients[0].classes} classes to train on"
+        )

@@ -1,0 +1,344 @@
+"""GraphFL's way of sharing with clients that configure themselves (Rezaei et al., 2024).
+
+As :mod:`autofgl.sharing.meta.sharing`, but each client searches for its own network and its own
+settings of MAML (:mod:`autofgl.methods.graphfl.configurator`), and the server averages networks
+that differ (:mod:`autofgl.methods.graphfl.slices`). When a client searches, is the ``mode``
+(section 3.3):
+
+* ``continuous``: whenever it trains; the winner's trained network is where its training starts.
+* ``parallel``: in a process of its own beside the training, which never waits for it; the winner is
+  adopted with the federation's weights of that round, as the paper has it.
+* ``threshold``: the server keeps a list of clients that may train and one of those that change
+  their structure. A client whose validation accuracy after training is below the threshold goes to
+  the second list, searches in the next round, and returns.
+
+In the test phase each client adapts its own network by its own settings. One that never trained,
+such as a new client, takes the network of the largest part of the last average, and the geometric
+mean of the inner rates in it: the *advice*. The paper is silent on such clients.
+
+Where we differ from the paper besides: fitness is measured on validation nodes, and of what an
+average would leave of the training; outer steps are plain gradient descent unless ``optimizers``
+says otherwise; nobody adapts where the federation is better without (``adapt=if-better``).
+"""
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
+from autofgl.methods.graphfl.search_jobs import (
+    SearchJob,
+    SearchLost,
+    search_request,
+    submit_search,
+)
+from autofgl.methods.graphfl.slices import Arrays, merge, put, take
+from autofgl.nn.models.spec import ModelSpec
+from autofgl.runtime.clients import Clients
+from autofgl.runtime.local_model import ClientData, Weights
+from autofgl.runtime.metrics import Metrics
+from autofgl.runtime.outcome import Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import Sharing
+from autofgl.search.genes import Chromosome
+from autofgl.sharing.meta.model import MetaModel
+from autofgl.sharing.meta.sharing import MetaClient, MetaServer
+
+#: What a search depends on that changes from round to round.
+_SEARCH = ("round", "blocks", "weights", "searcher")
+
+
+class SelfConfiguredClient(MetaClient):
+    """Meta-learns with the network and the settings that its own search has chosen.
+
+    Until it has trained, it goes by the server's advice: the network that the largest part of the
+    federation trains.
+    """
+
+    def __init__(
+        self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
+    ) -> None:
+        super().__init__(data, recipe, settings, secure, trial)
+        self._search = Configurator(data.graph, settings, data.seed)
+        self._space = self._search.space
+        self._chosen: Chromosome | None = None
+        self._active: Chromosome = {}
+        self._blocks: Arrays = {}
+        self._weights: list[float] = []
+        self._lengths: list[float] = []
+        self._note: Payload = {}
+        self._job: SearchJob | None = None
+        self._configure(self._space.environment)
+
+    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
+        """Take in blocks and advice; a search beside the training may have ended."""
+        self._note = {"trials": 0, "seconds": 0.0}
+        super().take(payload, opened)
+
+    def receive(self, payload: Payload) -> None:
+        """The global blocks of a message; ``advice`` is for one that never trained."""
+        self._blocks = payload["weights"]
+        if self._job is not None and "round" in payload:
+            self._collect(self._job, payload["round"])
+        advice = payload["advice"]
+        self._weights = self._weights_in(payload["totals"], advice["shares"])
+        self._lengths = advice["lengths"]
+        shape = self._space.shapes[advice["shape"]]
+        self._configure(self._chosen or self._space.like(shape, advice["inner_lr"]))
+        self.local.load_weights(take(self._blocks, self._space.parts_of(self._active)))
+
+    def learn(self, payload: Payload) -> float:
+        """Train for a round, with a search before or beside it as the mode has it."""
+        at, mode = payload["round"], self.settings.mode
+        self._chosen = self._active  # from now on its own affair
+        again = mode == "continuous" and self._search.possible
+        if again:
+            trained = self._evolve(at)  # changes self.local
+            self.local.load_state(trained)
+        loss = self.local.learn(at, int(again))
+        self._search.remember(self._active, self.local)
+        if mode == "parallel" and self._search.possible and self._job is None:
+            search = {"round": at, "blocks": self._blocks, "weights": self._weights}
+            self._start({**search, "searcher": self._search.state()})
+        if mode == "threshold" and self._search.possible:
+            accuracy = Metrics.of(self.local.evaluate_adapted()).val_accuracy
+            self._note["below"] = accuracy < self.settings.threshold
+        return loss
+
+    def vectors(self) -> Weights:
+        """The network's part of the blocks; what shape it has, how far it moved, its inner rate."""
+        parts, index = self._space.parts_of(self._active), self._space.index_of(self._active)
+        trained = self.local.weights()
+        before = take(self._blocks, parts) if self._blocks else trained
+        length = distance(before, trained)
+        shapes = np.zeros(len(self._space.shapes), np.float32)
+        shapes[index] = 1.0
+        rate = math.log(self.local.settings.inner_lr / self.settings.inner_lr)
+        blocks = put(self._equal_step(before, trained, length), parts, self._space.sizes)
+        return {
+            **blocks,
+            "shapes": shapes,
+            "lengths": shapes * np.float32(length),
+            "log_rate": np.array(rate, np.float32),
+        }
+
+    def after(self, payload: Payload) -> Payload:
+        """Search if asked to by ``evolve``.
+
+        The ``note`` has what the search cost and, with ``mode=threshold``, whether the client is
+        below the threshold after it trained.
+        """
+        if payload["evolve"] and self._search.possible:
+            self._evolve(payload["round"])
+        return {"note": self._note}
+
+    def settle(self, payload: Payload) -> None:
+        """Take the final blocks; a search that still runs is given up."""
+        if self._job is not None:
+            self._job.cancel()
+            self._job = None
+        super().settle(payload)
+
+    def describe(self, graph: ClientGraph) -> Payload:
+        """As GraphFL, with the configuration."""
+        return {**super().describe(graph), "configuration": self._active}
+
+    def export(self) -> Payload:
+        """The blocks before the first round, and the environment's network."""
+        spec = self._space.spec_of(self._space.environment)
+        return {"weights": self._space.initial(self.data.seed), "spec": spec.to_json()}
+
+    def state(self) -> Payload:
+        """Network, optimizer, configuration, population, and the search that runs, if any."""
+        state = {
+            "local": self.local.state(),
+            "active": self._active,
+            "chosen": self._chosen or {},
+            "searcher": self._search.state(),
+        }
+        if self._job is not None:
+            state["job"] = {key: self._job.message[key] for key in _SEARCH}
+        return state
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken; a search that ran begins again."""
+        self._configure(state["active"])
+        self.local.load_state(state["local"])
+        self._chosen = state["chosen"] or None
+        self._search.load_state(state["searcher"])
+        self._job = None
+        if "job" in state:
+            self._start(state["job"])
+
+    def _weights_in(self, totals: list[int], shares: list[float]) -> list[float]:
+        """What of this client's training an average leaves, for each shape that it may train."""
+        if self.settings.alone:
+            return [1.0] * len(shares)
+        share = self.local.taught_nodes / max(totals[0], 1) / self.settings.participation
+        return weights_by_shape(min(share, 1.0), shares, self._space.index_of(self._active))
+
+    def _equal_step(self, before: Weights, trained: Weights, length: float) -> Weights:
+        """The trained weights, but as far away as clients of this shape went in the last round.
+
+        Who has not changed its settings does as in GraphFL.
+        """
+        if not self._lengths:
+            return trained
+        common = self._lengths[self._space.index_of(self._active)]
+        changed = self._active != self._space.full(self._space.environment)
+        if not (self.settings.equal_steps and changed and common and length):
+            return trained
+        return shift(before, trained, common / length)
+
+    def _evolve(self, at: int) -> Payload:
+        """Search, and change to the winner; the state of its trained network."""
+        winner = self._search.evolve(at, self._blocks, self._weights)
+        self._note |= {"trials": winner.trials, "seconds": winner.seconds}
+        self._chosen = winner.chromosome
+        self._configure(winner.chromosome)
+        return winner.trained
+
+    def _configure(self, chromosome: Chromosome) -> None:
+        """Change to a configuration, unless it is the present one."""
+        full = self._space.full(chromosome)
+        if full == self._active:
+            return
+        self._active = full
+        self.local = MetaModel(
+            self.data.graph.name,
+            self.data.inputs(self.settings.normalize_features),
+            self._space.spec_of(full),
+            self._space.settings_of(full),
+            self.data.seed,
+        )
+        self._search.recall(full, self.local)
+
+    def _start(self, search: Payload) -> None:
+        """Begin a search in a process of its own."""
+        message = search_request(self.data.graph, self.settings, self.data.seed, search)
+        self._job = submit_search(message)
+
+    def _collect(self, job: SearchJob, at: int) -> None:
+        """Change to what a search has chosen, if it is time; the weights stay the federation's."""
+        after = self.settings.adopt_after
+        if not (job.done if after == 0 else at >= job.message["round"] + after):
+            return
+        self._job = None
+        try:
+            reply: dict[str, Any] = job.result()
+        except SearchLost:
+            return
+        self._search.load_population_state(reply["population"])
+        self._chosen = reply["chromosome"]
+        self._note |= {"trials": reply["trials"], "seconds": reply["seconds"]}
+
+
+class SelfConfiguredServer(MetaServer):
+    """Averages networks that differ, advises those that never trained, counts trials."""
+
+    def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
+        super().__init__(clients, settings, seed)
+        self._advice: Payload = {}
+        self._changing: set[str] = set()
+        self._train_nodes = 0
+        self.trials = 0
+
+    def begin(self, replies: Mapping[str, Payload]) -> None:
+        """As in GraphFL; at first all have the environment's network."""
+        super().begin(replies)
+        own = self._space.environment
+        shape = self._space.shapes.index(self._space.shape_of(own))
+        shares = [float(index == shape) for index in range(len(self._space.shapes))]
+        self._advice = {
+            "shape": shape,
+            "inner_lr": self.settings.inner_lr,
+            "shares": shares,
+            "lengths": [0.0] * len(shares),
+        }
+
+    def trainable(self) -> list[str]:
+        """Those that are neither new nor change their structure; there may be none."""
+        return [name for name in super().trainable() if name not in self._changing]
+
+    def handout(self) -> Payload:
+        """The advice."""
+        return {"advice": self._advice}
+
+    def handout_each(self, chosen: set[str]) -> dict[str, Payload]:
+        """As in GraphFL, and who is to change its structure."""
+        each = super().handout_each(chosen)
+        return {name: {**own, "evolve": name in self._changing} for name, own in each.items()}
+
+    def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
+        """As in GraphFL."""
+        self._train_nodes = totals[0]
+        return super().judge(figures, totals)
+
+    def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:
+        """As in GraphFL, and what the searches cost."""
+        row = super().aggregate(total, replies)
+        notes = {name: reply["note"] for name, reply in replies.items() if "note" in reply}
+        changed = len(self._changing)
+        self._changing = {name for name, note in notes.items() if note.get("below")}
+        trials = sum(note["trials"] for note in notes.values())
+        self.trials += trials
+        seconds = sum(note["seconds"] for note in notes.values())
+        row |= {"trials": trials, "search_s": round(seconds, 6)}
+        return {**row, "changed": changed} if self.settings.mode == "threshold" else row
+
+    def average(self, update: Mapping[str, Any]) -> float:
+        """The average of each entry over the clients that have it."""
+        least = 0.25 / max(self._train_nodes, 1)  # a quarter of the share of a single node
+        share = float(update["share"]) if update else 0.0
+        if share < least:
+            return 0.0
+        shares = [float(value) for value in update["shapes"]]
+        self.weights = merge(update, shares, self._space.parts, self.weights, least)
+        rate = self.settings.inner_lr * math.exp(float(update["log_rate"]) / share)
+        lengths = zip(update["lengths"], shares, self._advice["lengths"], strict=True)
+        self._advice = {
+            "shape": int(np.argmax(shares)),
+            "inner_lr": rate,
+            "shares": (np.array(shares) / sum(shares)).tolist(),
+            "lengths": [float(sum_) / of if of >= least else last for sum_, of, last in lengths],
+        }
+        return float(np.float32(update["query_loss"] / share))
+
+    def settle(self, last_is_best: bool) -> Payload:
+        """The blocks, and the advice."""
+        return {**super().settle(last_is_best), "advice": self._advice}
+
+    def network(self) -> tuple[dict[str, Any], Weights]:
+        """The network of the advice; clients' own ones differ."""
+        space, shape = self._space, self._advice["shape"]
+        spec = space.spec_of(space.like(space.shapes[shape], self._advice["inner_lr"]))
+        return spec.to_json(), take(self.best_weights, space.parts[shape])
+
+    def client_line(self, line: dict[str, Any], own: Payload) -> dict[str, Any]:
+        """As in GraphFL, with the configuration."""
+        line = super().client_line(line, own)
+        return {**line, "configuration": own["configuration"]} if own else line
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        own = {"advice": self._advice, "changing": sorted(self._changing), "trials": self.trials}
+        return {**super().state(), **own}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        super().load_state(state)
+        self._advice, self.trials = state["advice"], state["trials"]
+        self._changing = set(state["changing"])
+
+    @cached_property
+    def _space(self) -> Configurations:
+        return Configurations(ModelSpec.from_json(self.spec), self.settings)
+
+
+SELF_CONFIGURED = Sharing("self-configured", SelfConfiguredServer, SelfConfiguredClient)

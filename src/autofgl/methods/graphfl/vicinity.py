@@ -1,0 +1,106 @@
+"""The parts of a client's graph that a trial computes on, and what it measures there."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.graphs.client_graph import Bools, ClientGraph
+from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.nn.models.spec import ModelSpec
+from autofgl.runtime.local_model import Inputs
+from autofgl.sharing.meta.model import MetaModel, unseen
+
+#: Up to so many nodes dense matrices are faster.
+_DENSE = 128
+
+
+@dataclass(frozen=True)
+class Vicinity:
+    """All that the outputs of some nodes depend on.
+
+    Attributes:
+        graph: The part of the graph.
+        inputs: Its inputs.
+    """
+
+    graph: ClientGraph
+    inputs: Inputs
+
+    @classmethod
+    def around(
+        cls, graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASettings
+    ) -> "Vicinity":
+        """The nodes within ``hops`` of some, and one hop more, for the degrees of the farthest."""
+        near = nodes.copy()
+        source, target = graph.edge_index
+        for _ in range(hops + 1):
+            near[source[near[target]]] = True
+        part = _induced(graph, near)
+        dense = part.num_nodes <= _DENSE
+        return cls(part, Inputs.of(part, settings.normalize_features, dense))
+
+    @torch.no_grad()
+    def judge(self, model: MetaModel, settings: GraphFLGASettings) -> tuple[float, float]:
+        """Accuracy, or what is measured instead, and mean loss of the validation nodes.
+
+        Raises:
+            AutoFGLError: The network is not finite.
+        """
+        ways = []
+        if settings.fitness != "adapted":
+            ways.append(model.outputs(self.inputs))
+        if settings.fitness != "trained":
+            ways.append(model.adapted_outputs(self.inputs))
+        nodes, labels = self.inputs.nodes[1], self.inputs.labels[1]
+        right = [measure(settings.measure, logits[nodes], labels) for logits in ways]
+        losses = [float(F.cross_entropy(logits[nodes], labels)) for logits in ways]
+        if not all(map(math.isfinite, losses)):
+            raise AutoFGLError("the loss on validation nodes is not finite")
+        return sum(right) / len(ways), sum(losses) / len(ways)
+
+
+def measure(what: str, logits: Tensor, labels: Tensor) -> float:
+    """Accuracy, or its mean with how much less the loss is than that of guessing (1 for none)."""
+    accuracy = float((logits.argmax(1) == labels).float().mean())
+    if what == "accuracy":
+        return accuracy
+    skill = 1 - float(F.cross_entropy(logits, labels)) / math.log(max(logits.shape[1], 2))
+    return (accuracy + skill) / 2
+
+
+def reach(spec: ModelSpec) -> int:
+    """Hops beyond which a node does not enter a network's output."""
+    return spec.steps if spec.family in ("sgc", "appnp") else spec.layers
+
+
+def without_test(graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> ClientGraph:
+    """The graph as a search may see it: no test nodes, and no labels that are not to be seen."""
+    seen = ~np.isin(graph.y, unseen(graph.classes, settings.unseen_classes, seed))
+    none = np.zeros_like(graph.test_mask)
+    return replace(
+        graph,
+        y=np.where(seen & (graph.train_mask | graph.val_mask), graph.y, -1),
+        train_mask=graph.train_mask & seen,
+        val_mask=graph.val_mask & seen,
+        test_mask=none,
+    )
+
+
+def _induced(graph: ClientGraph, keep: Bools) -> ClientGraph:
+    place = np.cumsum(keep) - 1
+    inside = keep[graph.edge_index].all(axis=0)
+    return replace(
+        graph,
+        x=graph.x[np.flatnonzero(keep)],
+        edge_index=place[graph.edge_index[:, inside]],
+        y=graph.y[keep],
+        train_mask=graph.train_mask[keep],
+        val_mask=graph.val_mask[keep],
+        test_mask=graph.test_mask[keep],
+        node_id=graph.node_id[keep],
+    )

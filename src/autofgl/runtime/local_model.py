@@ -1,0 +1,343 @@
+"""A network on one client's graph: local epochs, gradients, evaluation, state."""
+
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph, to_dense
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.networks import NetworkSpec, build_network, empty_network
+from autofgl.nn.structure import DenseStructure, Structure
+from autofgl.runtime.metrics import SPLITS, MetricSums
+from autofgl.runtime.settings import TrainSettings
+from autofgl.seeding import torch_generator
+
+Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
+
+#: A node's loss counts as no more than this in a trial: secure sums hold numbers of limited size.
+WORST_LOSS = 50.0
+#: For the same reason no entry of a trial's gradient is larger than this.
+LARGEST_GRADIENT = 1000.0
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Everything precomputed about a graph.
+
+    Attributes:
+        features: Node features.
+        structure: Edges.
+        nodes: Training, validation and test nodes.
+        labels: Their labels.
+    """
+
+    features: InputFeatures
+    structure: Structure
+    nodes: Sequence[Tensor]
+    labels: Sequence[Tensor]
+
+    @classmethod
+    def of(cls, graph: ClientGraph, normalize_features: bool, dense: bool = False) -> "Inputs":
+        """Those of a client's graph; ``dense`` pays off if it is tiny."""
+        features = input_features(graph, normalize_features, dense)
+        structure = (DenseStructure if dense else Structure).from_client(graph)
+        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+        nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
+        labels = torch.from_numpy(graph.y)
+        return cls(features, structure, nodes, [labels[each] for each in nodes])
+
+    def without_test(self) -> "Inputs":
+        """The same, but for the test nodes."""
+        nothing = torch.zeros(0, dtype=torch.int64)
+        return replace(self, nodes=[*self.nodes[:2], nothing], labels=[*self.labels[:2], nothing])
+
+
+def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> InputFeatures:
+    """A graph's features as networks take them."""
+    features = InputFeatures.from_client(to_dense(graph.x) if dense else graph.x)
+    return features.row_normalised() if normalize else features
+
+
+class ClientData:
+    """A client's graph and what networks need of it, laid out once for all that train on it.
+
+    Attributes:
+        graph: The graph.
+        seed: Random seed of the run.
+    """
+
+    def __init__(self, graph: ClientGraph, seed: int) -> None:
+        self.graph = graph
+        self.seed = seed
+        self._inputs: dict[bool, Inputs] = {}
+
+    def inputs(self, normalize_features: bool) -> Inputs:
+        """The graph's inputs with features scaled or not."""
+        if normalize_features not in self._inputs:
+            self._inputs[normalize_features] = Inputs.of(self.graph, normalize_features)
+        return self._inputs[normalize_features]
+
+    def counts(self) -> npt.NDArray[np.float64]:
+        """Number of training, validation and test nodes, ``[3]``."""
+        masks = (self.graph.train_mask, self.graph.val_mask, self.graph.test_mask)
+        return np.array([mask.sum() for mask in masks], np.float64)
+
+
+class LocalModel:
+    """The network, its optimizer and everything precomputed about the graph.
+
+    Randomness enters in two places, both by name: the initial weights are the same for every client
+    of a run, and dropout depends on client and round only, so that a resumed run draws what an
+    undisturbed one would have drawn.
+
+    Args:
+        name: The client's name.
+        inputs: Those of its graph.
+        spec: The network.
+        settings: How it is trained.
+        seed: Random seed of the run.
+        weights: Where to begin; drawn if there are none.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Inputs,
+        spec: NetworkSpec,
+        settings: TrainSettings,
+        seed: int,
+        weights: Weights | None = None,
+    ) -> None:
+        self.name = name
+        self.spec = spec
+        self.settings = settings
+        self._seed = seed
+        self._features, self._structure = inputs.features, inputs.structure
+        self._nodes, self._labels = inputs.nodes, inputs.labels
+        if weights is None:
+            self.model = build_network(spec, torch_generator(seed, "weights"))
+        else:
+            self.model = empty_network(spec)
+            self.load_weights(weights)
+        self._optimizer: torch.optim.Optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        )
+
+    @property
+    def train_nodes(self) -> int:
+        """Number of labeled training nodes."""
+        return len(self._nodes[0])
+
+    @property
+    def val_nodes(self) -> int:
+        """Number of labeled validation nodes."""
+        return len(self._nodes[1])
+
+    def dropout_generator(self, at: int, again: int = 0) -> torch.Generator:
+        """The source of this client's dropout in a round, the first time and ``again``."""
+        names = [at, again] if again else [at]
+        return torch_generator(self._seed, "dropout", self.name, *names)
+
+    def train(self, epochs: int, at: int) -> None:
+        """Local full-batch epochs. A client without training nodes leaves its weights alone."""
+        generator = self.dropout_generator(at)
+        for _ in range(epochs if self.train_nodes else 0):
+            self.backward(generator)
+            self._optimizer.step()
+
+    def gradient(self, at: int) -> Weights:
+        """Gradient of the mean training loss at the present weights; zero without such nodes."""
+        if self.train_nodes:
+            self.backward(self.dropout_generator(at))
+        else:
+            self._optimizer.zero_grad(set_to_none=False)
+        return {name: _gradient_of(parameter) for name, parameter in self.model.named_parameters()}
+
+    def backward(self, generator: torch.Generator) -> None:
+        """Gradients of the mean training loss into the parameters' ``grad``."""
+        self.model.train()
+        self._optimizer.zero_grad()
+        logits = self.model(self._features, self._structure, generator)
+        loss = F.cross_entropy(logits[self._nodes[0]], self._labels[0])
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def step(self) -> None:
+        """One optimizer step along the gradients that the parameters hold."""
+        self._optimizer.step()
+
+    def apply(self, gradient: Weights) -> None:
+        """One optimizer step along a given gradient."""
+        for name, parameter in self.model.named_parameters():
+            parameter.grad = torch.from_numpy(gradient[name].astype(np.float32))
+        self._optimizer.step()
+
+    def evaluate(self) -> MetricSums:
+        """Loss sum, correct predictions and count on each mask, ``[9]``.
+
+        Raises:
+            AutoFGLError: Training has diverged.
+        """
+        logits = self.logits()
+        sums = np.zeros((len(SPLITS), 3))
+        for row, nodes, labels in zip(sums, self._nodes, self._labels, strict=True):
+            row[:] = count_up(logits[nodes], labels)
+        if not np.isfinite(sums).all():
+            raise AutoFGLError(f"the loss of {self.name} is not finite any more: lower 'lr'")
+        return sums.reshape(-1)
+
+    @torch.no_grad()
+    def logits(self) -> Tensor:
+        """Outputs for all own nodes, without dropout, ``[n, classes]``."""
+        self.model.eval()
+        output: Tensor = self.model(self._features, self._structure)
+        return output
+
+    def inference_seconds(self) -> float:
+        """Median time of one pass over all own nodes."""
+        return median_seconds(self.logits)
+
+    def weights(self) -> Weights:
+        """A copy of the network's weights."""
+        return {name: _copy(value) for name, value in self.model.state_dict().items()}
+
+    def load_weights(self, weights: Weights) -> None:
+        """Overwrite the network's weights."""
+        with torch.no_grad():
+            for name, parameter in self.model.state_dict().items():
+                parameter.copy_(torch.from_numpy(weights[name].astype(np.float32)))
+
+    def flags(self) -> dict[str, Any]:
+        """What the figures of an evaluation say besides."""
+        return {}
+
+    def state(self) -> Payload:
+        """Weights and the optimizer's moments."""
+        return {"weights": self.weights(), "moments": optimizer_state(self._optimizer)}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.load_weights(state["weights"])
+        self.load_moments(state["moments"])
+
+    def load_moments(self, moments: Payload) -> None:
+        """Have the optimizer go on with the moments of a state."""
+        load_optimizer_state(self._optimizer, moments)
+
+
+class TrialModel(LocalModel):
+    """A network on trial: it does not see test nodes, and it may diverge.
+
+    What it sends is always finite; ``diverged`` says whether it has come to nothing here.
+    """
+
+    def __init__(
+        self, name: str, inputs: Inputs, spec: NetworkSpec, settings: TrainSettings, seed: int
+    ) -> None:
+        super().__init__(name, inputs.without_test(), spec, settings, seed)
+        self.diverged = False
+
+    def train(self, epochs: int, at: int) -> None:
+        """Local epochs, undone if they lead nowhere."""
+        before = self.weights()
+        super().train(epochs, at)
+        if not all_finite(self.weights().values()):
+            self.diverged = True
+            self.load_weights(before)
+
+    def gradient(self, at: int) -> Weights:
+        """The gradient within bounds; zero if there is none."""
+        gradient = super().gradient(at)
+        if not all_finite(gradient.values()):
+            self.diverged = True
+            return {name: np.zeros_like(value) for name, value in gradient.items()}
+        bound = LARGEST_GRADIENT
+        return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
+
+    def evaluate(self) -> MetricSums:
+        """Figures on training and validation nodes, ``[9]``; the worst if it has diverged."""
+        counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
+        sums = np.stack([WORST_LOSS * counts, 0 * counts, counts], axis=1)
+        try:
+            figures = super().evaluate().reshape(len(SPLITS), 3)
+        except AutoFGLError:
+            self.diverged = True
+        if not self.diverged:
+            sums[:, 0] = np.minimum(sums[:, 0], figures[:, 0])
+            sums[:, 1] = figures[:, 1]
+        return sums.reshape(-1)
+
+    def flags(self) -> dict[str, Any]:
+        """A one under ``diverged`` once the network has come to nothing here.
+
+        Summed over the clients it says that somebody's has, and not whose.
+        """
+        return {"diverged": np.array([float(self.diverged)])}
+
+    def state(self) -> Payload:
+        """Weights, moments, and whether it has diverged."""
+        return {**super().state(), "diverged": self.diverged}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        super().load_state(state)
+        self.diverged = state["diverged"]
+
+
+def count_up(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
+    """Loss sum, correct predictions and number of some labeled nodes."""
+    if not len(labels):
+        return 0.0, 0, 0
+    loss = float(F.cross_entropy(logits, labels, reduction="sum"))
+    return loss, int((logits.argmax(1) == labels).sum()), len(labels)
+
+
+def median_seconds(run: Any, repeats: int = 5) -> float:
+    """Median time of a call."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def all_finite(arrays: Iterable[Any]) -> bool:
+    """Whether every entry of every array is a finite number."""
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> Payload:
+    """Copies of an optimizer's moments, by the number of their parameter."""
+    return {
+        str(index): {key: value.numpy().copy() for key, value in entry.items()}
+        for index, entry in optimizer.state_dict()["state"].items()
+    }
+
+
+def load_optimizer_state(optimizer: torch.optim.Optimizer, state: Payload) -> None:
+    """Take up where :func:`optimizer_state` was taken; the settings stay as they are."""
+    moments = {
+        int(index): {key: torch.from_numpy(value.copy()) for key, value in entry.items()}
+        for index, entry in state.items()
+    }
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
+
+def _gradient_of(parameter: Tensor) -> Any:
+    if parameter.grad is None:
+        return np.zeros(parameter.shape, np.float32)
+    return _copy(parameter.grad)
+
+
+def _copy(tensor: Tensor) -> Any:
+    return tensor.detach().numpy().copy()

@@ -1,0 +1,199 @@
+"""What the run loop asks of a method, and the plainest kind of method: one training."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from autofgl.errors import UserError
+from autofgl.federation.federation import Federation
+from autofgl.federation.party import PartyFactory
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.clients import Clients
+from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
+from autofgl.runtime.settings import ClientsSettings, TrainSettings, model_spec
+from autofgl.secure import make_server
+
+
+class Method(ABC):
+    """A federated method: setup, then rounds until done, then an outcome.
+
+    All that a resumed run needs is in :meth:`state` and in the parties' own states.
+
+    Attributes:
+        federation: The parties.
+        clients: The same as the server's line to its clients.
+        settings: How to train.
+        seed: Random seed of the run.
+        secure: How sums are protected.
+        round: Rounds made.
+    """
+
+    summary: ClassVar[str] = ""
+    Settings: ClassVar[type[TrainSettings]]
+    #: Ways in which clients learn together, by name; a recipe that names none takes the first.
+    ways: ClassVar[Mapping[str, Sharing]] = {}
+    #: Whether the method sums through :mod:`autofgl.secure`, so that a secure mode means something.
+    sums_securely: ClassVar[bool] = True
+    #: Whether it pools the clients' graphs, so that it cannot run across sites.
+    pools: ClassVar[bool] = False
+
+    def __init__(
+        self, federation: Federation, settings: Any, seed: int, secure: str = "none"
+    ) -> None:
+        self.federation = federation
+        self.settings = settings
+        self.seed = seed
+        self.secure = secure
+        about = settings if isinstance(settings, ClientsSettings) else ClientsSettings()
+        self.clients = Clients(federation, about, secure)
+        self.round = 0
+        self._wrapped_up = False
+
+    @classmethod
+    def arrange(cls, clients: Sequence[ClientGraph]) -> list[ClientGraph]:
+        """The graphs as this method uses them; most methods leave them alone."""
+        return list(clients)
+
+    @classmethod
+    def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
+        """Refuse settings that cannot work on these graphs, before anything is begun.
+
+        Raises:
+            UserError: They cannot; the message says why.
+        """
+        cls.check_network(clients[0], settings)
+        if secure != "none" and not cls.sums_securely:
+            raise UserError(f"nothing is summed here that --secure {secure} could protect")
+        if secure != "none":
+            threshold = settings.secure_threshold or None
+            make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        model_spec(graph, settings)
+
+    @classmethod
+    def party(
+        cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
+    ) -> PartyFactory:
+        """Builds the client side on one client's graph: it serves the method's ways of sharing."""
+        data = ClientData(graph, seed)
+        return lambda context: RoundClient(context, data, cls.ways, settings, secure)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are planned, for the progress bar."""
+        rounds: int = self.settings.rounds
+        return rounds
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self._wrapped_up or self.round >= self.rounds
+
+    def pace(self, spent: float) -> None:  # noqa: B027
+        """Called before every round with the share of the time budget that is spent."""
+
+    def wrap_up(self) -> None:
+        """The time budget is spent: come to an end, with all that a result needs."""
+        self._wrapped_up = True
+
+    def take_server_graph(self, graph: ClientGraph) -> None:  # noqa: B027
+        """A graph that the server itself has; most methods have no use for one."""
+
+    def work_in(self, folder: Path) -> None:  # noqa: B027
+        """The run folder, before anything else is called; for files that a method keeps itself."""
+
+    @property
+    def milestone(self) -> bool:
+        """Whether the round just made is worth a checkpoint of its own."""
+        return False
+
+    def connect(self) -> None:
+        """Agree on keys with the parties; also when a run is resumed."""
+        self.clients.connect()
+
+    def before_checkpoint(self) -> None:  # noqa: B027
+        """Bring everything into a state that outlives the present keys."""
+
+    @abstractmethod
+    def setup(self) -> None:
+        """Prepare the first round. A resumed run skips it."""
+
+    @abstractmethod
+    def step(self) -> Row:
+        """One round."""
+
+    @abstractmethod
+    def finish(self) -> Outcome:
+        """Settle on the final weights and report."""
+
+    @abstractmethod
+    def state(self) -> Payload:
+        """Server-side state for a checkpoint."""
+
+    @abstractmethod
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+
+    def engine(self, recipe: Recipe | None = None, stage: str = "", **changes: Any) -> RoundEngine:
+        """A training that can be started.
+
+        Args:
+            recipe: What is trained; the run's own settings if none is given.
+            stage: Put before the names of all sums.
+            **changes: Settings that differ from the run's besides, such as ``rounds``.
+        """
+        recipe = recipe or Recipe()
+        way = self.ways[recipe.sharing] if recipe.sharing else next(iter(self.ways.values()))
+        settings = recipe.apply(self.settings)
+        settings = settings.model_copy(update=changes) if changes else settings
+        return RoundEngine(way.server(self.clients, settings, self.seed), stage)
+
+
+class SharedTraining(Method):
+    """A method without a search: one training, in the first of its ways of sharing."""
+
+    def __init__(
+        self, federation: Federation, settings: Any, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self.training = Method.engine(self)
+
+    @property
+    def done(self) -> bool:
+        """All rounds made, or no improvement for too long."""
+        return super().done or self.training.out_of_patience
+
+    def setup(self) -> None:
+        """Have the clients build their networks."""
+        self.training.start()
+
+    def step(self) -> Row:
+        """One round."""
+        row = self.training.step()
+        self.round = self.training.round
+        return row
+
+    def finish(self) -> Outcome:
+        """Evaluate the last update too, then report on the weights that were kept."""
+        return self.training.finish()
+
+    def before_checkpoint(self) -> None:
+        """Let the clients take in what only the present keys can open."""
+        self.training.sharing.before_checkpoint()
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return self.training.state()
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.training.load_state(state)
+        self.round = self.training.round

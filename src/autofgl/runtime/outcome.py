@@ -1,0 +1,99 @@
+"""What a finished method leaves behind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from autofgl.federation.payload import Payload
+from autofgl.nn.networks import in_words, spec_from_json
+from autofgl.runtime.local_model import Weights
+from autofgl.runtime.metrics import Metrics
+
+#: One line of the history; ``round`` is always there.
+Row: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a finished method leaves behind.
+
+    Attributes:
+        test_accuracy, val_accuracy: Federated accuracies in [0, 1] of the chosen weights.
+        per_client: Name, sizes and accuracies of each client, as far as the method reveals them.
+        spec: JSON form of the network.
+        models: Weights by name; one entry ``model`` unless every client has its own; none where
+            they stay with the clients.
+        parameters: Number of parameters of one network.
+        inference_s: Seconds that a client needs to classify its nodes, mean over clients.
+        architecture: The network in words.
+        extra: More for ``result.json``.
+        files: More for the run folder, by name.
+        specs: JSON form of each of the networks in ``models``, where they differ.
+    """
+
+    test_accuracy: float
+    val_accuracy: float
+    per_client: list[dict[str, Any]]
+    spec: dict[str, Any]
+    models: dict[str, Weights]
+    parameters: int
+    inference_s: float
+    architecture: str
+    extra: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    specs: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        metrics: Metrics,
+        clients: Mapping[str, Payload],
+        seconds: Any,
+        best_round: int,
+        spec: dict[str, Any],
+        models: dict[str, Weights],
+    ) -> "Outcome":
+        """Sum a run up.
+
+        Args:
+            metrics: Federated figures of the chosen weights.
+            clients: What each client says about itself; empty where that is its own affair.
+            seconds: Seconds that clients need to classify their nodes, and how many clients.
+            best_round: After how many rounds the chosen weights were reached.
+            spec: JSON form of the network.
+            models: Weights by name.
+        """
+        one_model = next(iter(models.values()))
+        return cls(
+            test_accuracy=metrics.test_accuracy,
+            val_accuracy=metrics.val_accuracy,
+            per_client=client_lines(clients),
+            spec=spec,
+            models=models,
+            parameters=sum(value.size for value in one_model.values()),
+            inference_s=float(seconds[0] / seconds[1]),
+            architecture=in_words(spec_from_json(spec)),
+            extra={"best_round": best_round, "val_loss": metrics.val_loss},
+        )
+
+
+def client_lines(clients: Mapping[str, Payload]) -> list[dict[str, Any]]:
+    """A line for each client from its sizes and figures; its name alone without those."""
+    return [_client(name, own) for name, own in clients.items()]
+
+
+def _client(name: str, own: Payload) -> dict[str, Any]:
+    if not own:
+        return {"name": name}
+    metrics = Metrics.of(own["metrics"])
+    train, val, test = (int(count) for count in own["metrics"].reshape(3, 3)[:, 2])
+    return {
+        "name": name,
+        "nodes": own["nodes"],
+        "edges": own["edges"],
+        "train": train,
+        "val": val,
+        "test": test,
+        "val_accuracy": metrics.val_accuracy,
+        "test_accuracy": metrics.test_accuracy,
+    }

@@ -1,0 +1,101 @@
+"""A recipe: which way of sharing trains which network with which settings, as plain data.
+
+Searches propose recipes, trials train them, comparisons compare them and results name them. A part
+that is left out is the run's own. The text form is ``sharing: network; key=value …``, as in
+``common: gcn; lr=0.01 dropout=0.5`` or ``personal: relu | gcn<0 gcn<1 | identity``.
+"""
+
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from autofgl.errors import UserError
+from autofgl.federation.payload import Payload
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Recipe(BaseModel):
+    """What is trained, and how.
+
+    Attributes:
+        sharing: Name of the way of sharing.
+        network: Family of a fixed network, or a searched one as text.
+        settings: Settings that differ from the run's.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sharing: str = ""
+    network: str = ""
+    settings: dict[str, bool | int | float | str] = {}
+
+    def __str__(self) -> str:
+        pairs = " ".join(f"{key}={_text(value)}" for key, value in self.settings.items())
+        return (f"{self.sharing}: " if self.sharing else "") + "; ".join(
+            part for part in (self.network, pairs) if part
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "Recipe":
+        """The recipe of a text form.
+
+        Raises:
+            UserError: It is none.
+        """
+        sharing, colon, rest = text.partition(":") if ":" in text else ("", "", text)
+        network, _, pairs = rest.partition(";")
+        if "=" in network and "|" not in network:
+            network, pairs = "", rest
+        settings = {}
+        for pair in pairs.split():
+            key, equals, value = pair.partition("=")
+            if not equals or not key or not value:
+                raise UserError(f"recipe '{text}': '{pair}' is not key=value")
+            settings[key] = yaml.safe_load(value)
+        if colon and not sharing.strip():
+            raise UserError(f"recipe '{text}': name a way of sharing before ':'")
+        return cls(sharing=sharing.strip(), network=network.strip(), settings=settings)
+
+    def to_payload(self) -> Payload:
+        """What travels: the parts that are given."""
+        return {key: value for key, value in self.model_dump().items() if value}
+
+    @classmethod
+    def from_payload(cls, payload: Payload) -> "Recipe":
+        """The recipe in a message, whatever else it says."""
+        return cls(**{key: payload[key] for key in cls.model_fields if key in payload})
+
+    def apply(self, settings: Model) -> Model:
+        """The run's settings with those of the recipe.
+
+        Raises:
+            UserError: A value does not fit, or nobody reads it.
+        """
+        changes = dict(self.settings)
+        if self.network and "|" not in self.network:
+            changes["model"] = self.network
+        return changed(settings, changes, "recipe") if changes else settings
+
+
+def changed(settings: Model, changes: dict[str, Any], what: str) -> Model:
+    """Settings with some other values.
+
+    Raises:
+        UserError: A value does not fit; the message begins with ``what``.
+    """
+    try:
+        return type(settings).model_validate({**settings.model_dump(), **changes})
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(f"{what}: {key}={first['input']}: {first['msg']}") from error
+
+
+def _text(value: Any) -> str:
+    """A value that YAML reads back; it would take ``5e-05`` for text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value) if isinstance(value, float) else str(value)
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text

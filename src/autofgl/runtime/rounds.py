@@ -1,0 +1,429 @@
+"""The round engine: one place that makes the rounds of every training.
+
+It counts nodes, hands out what is new, evaluates on the way, sums figures and updates, keeps the
+best round, counts rounds without improvement, and resumes bit for bit. What differs between ways of
+learning together is in two small halves: a :class:`SharingServer` says what is handed out and what
+becomes of the sum, a :class:`SharingClient` what a client takes in, contributes and keeps.
+
+A round evaluates the weights that it begins with and makes the next ones, in a single call to each
+client: the figures of round t are those of the weights after t-1 updates.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autofgl.federation.party import Context, Party, Replies
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.clients import Clients, Summing
+from autofgl.runtime.local_model import ClientData, LocalModel
+from autofgl.runtime.metrics import (
+    BestRound,
+    Metrics,
+    client_accuracies,
+    scale_down,
+    scale_up,
+)
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.secure import Reveal
+from autofgl.seeding import numpy_generator
+
+
+class SharingClient(ABC):
+    """The client half of a way of sharing: what a client takes in, contributes and keeps.
+
+    Attributes:
+        local: The network that it trains.
+        reveal: Who reads the summed update, the server or the clients alone.
+        one_sum: Whether figures and update travel in one sum: a secure sum costs a round trip.
+    """
+
+    local: LocalModel
+    reveal: Reveal = "server"
+    one_sum: bool = False
+
+    @abstractmethod
+    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
+        """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
+
+    def figures(self, payload: Payload) -> dict[str, Any]:
+        """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
+        metrics = scale_down(self.local.evaluate(), payload["totals"])
+        return {"metrics": metrics, **self.local.flags()}
+
+    @abstractmethod
+    def update(self, payload: Payload) -> dict[str, Any]:
+        """Weighted vectors for the next sum; all zero where ``train`` is false."""
+
+    def settle(self, payload: Payload) -> None:  # noqa: B027
+        """Take the final weights: those given, or the best that were kept."""
+
+    def final_figures(self, payload: Payload) -> dict[str, Any]:
+        """Figures of the final weights."""
+        return self.figures(payload)
+
+    def describe(self, graph: ClientGraph) -> Payload:
+        """Sizes and figures, as a client tells them in the clear."""
+        return {
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges // 2,
+            "metrics": self.local.evaluate(),
+        }
+
+    def about(self) -> Payload:
+        """What else the server is told at the end, in every secure mode."""
+        return {}
+
+    def after(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """What there is to do once the contribution is made, and what the reply says besides."""
+        return {}
+
+    def export(self) -> Payload:
+        """The weights held now, and the network that they belong to."""
+        return {"weights": self.local.weights(), "spec": self.local.spec.to_json()}
+
+    @abstractmethod
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+
+    @abstractmethod
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+
+
+class SharingServer(ABC):
+    """The server half of a way of sharing: what is handed out, and what becomes of the sums.
+
+    Args:
+        clients: The clients.
+        settings: How to train.
+        seed: Random seed of the run.
+    """
+
+    #: Whether a client that is late may join again: not if it would have other weights.
+    waits_for_late: bool = False
+    #: Who reads the summed update, and whether it comes with the figures; as at the clients.
+    reveal: Reveal = "server"
+    one_sum: bool = False
+
+    def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
+        self.clients = clients
+        self.settings = settings
+        self.seed = seed
+
+    def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: B027
+        """The clients have built their networks."""
+
+    def participants(self, at: int) -> set[str]:
+        """Who trains in a round: each client has an equal chance."""
+        names = list(self.clients.names)
+        count = max(1, round(self.settings.participation * len(names)))
+        rng = numpy_generator(self.seed, "participation", at)
+        return set(rng.choice(names, count, replace=False).tolist())
+
+    @abstractmethod
+    def handout(self) -> Payload:
+        """What every client takes in with the next round."""
+
+    def handout_each(self, chosen: set[str]) -> dict[str, Payload]:
+        """What each client is told besides; ``chosen`` are those that train."""
+        return {name: {"train": name in chosen} for name in self.clients.names}
+
+    def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
+        """Columns of the history from summed figures, and the metrics that rounds compete by."""
+        metrics = Metrics.of(scale_up(np.asarray(figures["metrics"]), totals))
+        return dict(metrics.row()), metrics
+
+    def keep(self, best: bool) -> None:  # noqa: B027
+        """The weights just evaluated are the best so far, or not."""
+
+    @abstractmethod
+    def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:
+        """Make the next handout of a summed update; columns for the history."""
+
+    def before_checkpoint(self) -> None:  # noqa: B027
+        """Bring everything into a state that outlives the present keys."""
+
+    def settle(self, last_is_best: bool) -> Payload:  # noqa: ARG002
+        """What the clients need to settle on the final weights."""
+        return {}
+
+    def settle_each(self) -> dict[str, Payload]:
+        """What each of them is told besides."""
+        return {}
+
+    @abstractmethod
+    def outcome(
+        self, engine: "RoundEngine", replies: Mapping[str, Payload], total: Mapping[str, Any]
+    ) -> Outcome:
+        """The outcome from the clients' last replies and the sum of their final figures."""
+
+    @abstractmethod
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+
+    @abstractmethod
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """A way of learning together: its two halves.
+
+    Attributes:
+        name: Its name in recipes.
+        server: Makes the server half.
+        client: Makes the client half from data, recipe, settings and secure mode; ``trial`` says
+            that test nodes are left alone and that the network may diverge.
+    """
+
+    name: str
+    server: Callable[[Clients, Any, int], SharingServer]
+    client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
+
+
+class RoundClient(Summing, Party):
+    """The client half of the round engine.
+
+    Args:
+        context: Who it is, and who the others are.
+        data: Its graph.
+        ways: Ways of sharing by name; a recipe that names none takes the first.
+        settings: The run's.
+        secure: How sums are protected.
+    """
+
+    operations: ClassVar[frozenset[str]] = Summing.operations | {
+        "start", "round", "take", "conclude", "export",
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        context: Context,
+        data: ClientData,
+        ways: Mapping[str, Sharing],
+        settings: Any,
+        secure: str,
+    ) -> None:
+        super().__init__(context, secure, settings.secure_threshold)
+        self.data = data
+        self.settings = settings
+        self._ways = ways
+        self._secure = secure
+        self._recipe: Payload = {}
+        self._sharing: SharingClient | None = None
+
+    @property
+    def sharing(self) -> SharingClient:
+        """The client half of the present way of sharing; the run's own before any recipe."""
+        if self._sharing is None:
+            self._adopt(self._recipe)
+        assert self._sharing is not None
+        return self._sharing
+
+    def start(self, payload: Payload) -> Payload:
+        """Build the network of a recipe, at weights that are the same everywhere; count own nodes.
+
+        Payload: ``stage``, put before the names of all sums; a recipe's ``sharing``, ``network``
+        and ``settings``; ``trial``.
+        """
+        given = ("sharing", "network", "settings", "trial")
+        self._adopt({key: payload[key] for key in given if key in payload})
+        return {"counts": self.count(f"{payload['stage']}start", self.data.counts())}
+
+    def round(self, payload: Payload) -> Payload:
+        """Take in what is new, evaluate it, and contribute to the next update if asked to.
+
+        Payload: what the way of sharing hands out; ``stage``; ``round``; ``totals``, the
+        federation's node counts; ``train``; ``contribute``, false for an evaluation alone.
+        With a secure mode a client that does not train contributes zeros: masks need all parties.
+        """
+        sharing, tag = self.sharing, f"{payload['stage']}{{}}-{payload['round']}"
+        self.take(payload)
+        figures = sharing.figures(payload)
+        trains = payload["contribute"] and (payload.get("train", True) or self._secure != "none")
+        update = sharing.update(payload) if trains else {}
+        reply = sharing.after(payload) if payload["contribute"] else {}
+        if sharing.one_sum:
+            kind = "update" if update else "metrics"
+            return {**reply, kind: self.sums.protect(tag.format(kind), {**figures, **update})}
+        if figures:
+            reply["metrics"] = self.sums.protect(tag.format("metrics"), figures)
+        if update:
+            sent = self.sums.protect(tag.format("update"), update, reveal=sharing.reveal)
+            reply["update"] = sent
+        return reply
+
+    def take(self, payload: Payload) -> Payload:
+        """Take in what is new, without a round."""
+        opened = self.sums.open(payload["gradient"]) if "gradient" in payload else {}
+        self.sharing.take(payload, opened)
+        return {}
+
+    def conclude(self, payload: Payload) -> Payload:
+        """Evaluate the final weights."""
+        sharing = self.sharing
+        sharing.settle(payload)
+        seconds = np.array([sharing.local.inference_seconds(), 1.0])
+        report = {**sharing.final_figures(payload), "seconds": seconds}
+        own = sharing.describe(self.data.graph) if self._secure == "none" else {}
+        protected = self.sums.protect(f"{payload['stage']}conclude", report)
+        return {"report": protected, "own": own, **sharing.about()}
+
+    def export(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """The weights that the way of sharing lets out."""
+        return self.sharing.export()
+
+    def state(self) -> Payload:
+        """The recipe, and what its training has."""
+        if self._sharing is None:
+            return {"recipe": self._recipe}
+        return {"recipe": self._recipe, "sharing": self._sharing.state()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._recipe, self._sharing = state["recipe"], None
+        if "sharing" in state:
+            self.sharing.load_state(state["sharing"])
+
+    def _adopt(self, payload: Payload) -> None:
+        recipe = Recipe.from_payload(payload)
+        way = self._ways[recipe.sharing] if recipe.sharing else next(iter(self._ways.values()))
+        settings = recipe.apply(self.settings)
+        trial = payload.get("trial", False)
+        self._recipe = payload
+        self._sharing = way.client(self.data, recipe, settings, self._secure, trial)
+
+
+class RoundEngine:
+    """The server half of the round engine: one training, from fresh weights on.
+
+    Args:
+        sharing: How the clients learn together.
+        stage: Put before the names of all sums, where one run trains several networks.
+
+    Attributes:
+        round: Rounds made.
+        totals: The federation's training, validation and test nodes.
+        best: The best round so far.
+        parties: Who took part from the start.
+        diverged: Whether a trial has diverged at some client.
+    """
+
+    def __init__(self, sharing: SharingServer, stage: str = "") -> None:
+        self.sharing = sharing
+        self.stage = stage
+        self.round = 0
+        self.totals = [0, 0, 0]
+        self.best = BestRound(sharing.settings.select)
+        self.parties: list[str] = []
+        self.diverged = False
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the validation loss has not improved for too many rounds."""
+        patience = self.sharing.settings.patience
+        return bool(patience and self.best.since_lower_loss >= patience)
+
+    @property
+    def done(self) -> bool:
+        """Whether all rounds are made, or the training stops early."""
+        return self.round >= self.sharing.settings.rounds or self.out_of_patience
+
+    def start(
+        self,
+        recipe: Recipe | None = None,
+        trial: bool = False,
+        each: Mapping[str, Payload] | None = None,
+    ) -> None:
+        """Have every client build its network, and count the nodes.
+
+        Args:
+            recipe: What is trained, where it is not what the run's settings say.
+            trial: Whether test nodes are left alone and the network may diverge.
+            each: Parts of each client's own recipe.
+        """
+        message: Payload = {"stage": self.stage, **(recipe.to_payload() if recipe else {})}
+        if trial:
+            message["trial"] = True
+        replies = self._call("start", message, each).ok
+        self.parties = sorted(replies)
+        self.totals = self.sharing.clients.count_nodes(f"{self.stage}start", replies)
+        self.sharing.begin(replies)
+
+    def step(self) -> Row:
+        """One round."""
+        self.round += 1
+        chosen = self.sharing.participants(self.round)
+        replies, total = self._exchange(self.round, chosen, contribute=True)
+        row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
+        row |= self.sharing.aggregate(total, replies.ok)
+        row["clients"] = len(chosen & set(replies.ok))
+        key = "update" if self.sharing.one_sum else "metrics"
+        row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
+        return {**row, "failed": sorted(replies.failed)} if replies.failed else row
+
+    def evaluate_last(self) -> Row:
+        """Evaluate the last update too; no round can follow."""
+        _, total = self._exchange(self.round + 1, set(), contribute=False)
+        return self._judge(self.round, total)
+
+    def finish(self) -> Outcome:
+        """Evaluate the last update too, then report on the best weights."""
+        self.evaluate_last()
+        message = {"totals": self.totals, "stage": self.stage}
+        message |= self.sharing.settle(self.best.round == self.round)
+        replies = self._call("conclude", message, self.sharing.settle_each()).ok
+        total = self.sharing.clients.total(f"{self.stage}conclude", replies, "report")
+        return self.sharing.outcome(self, replies, total)
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return {
+            "round": self.round,
+            "totals": self.totals,
+            "parties": self.parties,
+            "best": asdict(self.best),
+            "sharing": self.sharing.state(),
+        }
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.round, self.totals = state["round"], state["totals"]
+        self.parties, self.best = state["parties"], BestRound(**state["best"])
+        self.sharing.load_state(state["sharing"])
+
+    def _exchange(
+        self, at: int, chosen: set[str], contribute: bool
+    ) -> tuple[Replies, dict[str, Any]]:
+        """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
+        sharing, clients = self.sharing, self.sharing.clients
+        about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
+        replies = self._call("round", {**sharing.handout(), **about}, sharing.handout_each(chosen))
+        total: dict[str, Any] = {}
+        if any("metrics" in reply for reply in replies.ok.values()):
+            total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics")
+        if any("update" in reply for reply in replies.ok.values()):
+            tag = f"{self.stage}update-{at}"
+            if sharing.reveal == "parties":
+                total["sealed"] = clients.seal(tag, replies.ok, "update")
+            else:
+                total |= clients.total(tag, replies.ok, "update")
+        return replies, total
+
+    def _judge(self, at: int, total: dict[str, Any]) -> Row:
+        """Columns of the weights just evaluated, which may be the best so far."""
+        self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
+        row, metrics = self.sharing.judge(total, self.totals)
+        self.sharing.keep(self.best.update(at, metrics))
+        return row
+
+    def _call(self, op: str, payload: Payload, each: Mapping[str, Payload] | None) -> Replies:
+        late = self.sharing.waits_for_late
+        return self.sharing.clients.call(op, payload, each=each, wait_for_late=late)

@@ -1,0 +1,341 @@
+"""Short trainings to see what recipes are worth, and the full training of the best of them.
+
+A trial trains one recipe for some rounds, exactly as it would be trained to stay, with two
+differences: test nodes are left alone, and a network may diverge. Its figure is that of its best
+round on the federation's validation nodes.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.payload import Payload
+from autofgl.runtime.metrics import BestRound
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundEngine
+from autofgl.search.pruning import MedianRule
+
+#: Columns of a trial's round that go into the history; those of test nodes are none of them.
+_COLUMNS = (
+    "train_loss", "train_accuracy", "val_loss", "val_accuracy", "mean_val_accuracy", "clients",
+    "failed",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A trial that is over.
+
+    Attributes:
+        candidate: What was tried: a recipe as text, or hyper-parameters by name.
+        loss: What a search minimizes; infinite without a result.
+        val_accuracy, val_loss: Federated figures of its best round.
+        rounds: For how many rounds.
+        ending: ``done``, ``pruned`` (ended early), ``diverged``, or ``failed`` (a client was lost,
+            so that it says nothing).
+    """
+
+    candidate: Any
+    loss: float
+    val_accuracy: float
+    val_loss: float
+    rounds: int
+    ending: str
+
+    @property
+    def useful(self) -> bool:
+        """Whether it came to a result."""
+        return math.isfinite(self.loss)
+
+
+def distinct(trials: Sequence[Trial]) -> list[Trial]:
+    """Without those whose figures an earlier one has: two parallel APPNP layers, say, are one."""
+    first: dict[tuple[float, float], Trial] = {}
+    for one in trials:
+        first.setdefault((one.val_accuracy, round(one.val_loss, 5)), one)
+    return list(first.values())
+
+
+def fitness(losses: Any, accuracies: Any, kind: str) -> Any:
+    """A validation figure, ``loss`` or ``accuracy``, as something to be minimized.
+
+    Of equally accurate networks the one with the lower loss is better.
+    """
+    return losses if kind == "loss" else 1 - accuracies + 1e-6 * losses
+
+
+class Trials:
+    """Runs one trial at a time, and remembers what became of them.
+
+    Args:
+        make: Makes the training of a trial from its number, from 1 on, and its recipe.
+        loss: What is minimized, from a training's best round.
+        rule: Which trials are hopeless; None: all go on to their end.
+        needs_all: Whether a trial fails when it loses a client.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int, Recipe], RoundEngine],
+        loss: Callable[[BestRound], float],
+        rule: MedianRule | None = None,
+        needs_all: bool = False,
+    ) -> None:
+        self._make = make
+        self._loss = loss
+        self._rule = rule
+        self._needs_all = needs_all
+        self._candidate: Any = None
+        self._recipe = Recipe()
+        self._training: RoundEngine | None = None
+        self.over: list[Trial] = []
+
+    @property
+    def running(self) -> bool:
+        """Whether a trial has begun and is not over."""
+        return self._training is not None
+
+    @property
+    def candidate(self) -> Any:
+        """What is tried now."""
+        return self._candidate
+
+    @property
+    def rounds_made(self) -> int:
+        """Rounds of the present trial."""
+        return 0 if self._training is None else self._training.round
+
+    @property
+    def best_first(self) -> list[Trial]:
+        """Those with a result; of equals the earlier first."""
+        return sorted((one for one in self.over if one.useful), key=lambda one: one.loss)
+
+    def begin(
+        self,
+        candidate: Any,
+        recipe: Recipe | None = None,
+        each: Mapping[str, Payload] | None = None,
+    ) -> None:
+        """Have every client build a network on trial."""
+        self._candidate, self._recipe = candidate, recipe or Recipe()
+        self._training = self._make(len(self.over) + 1, self._recipe)
+        self._training.start(self._recipe, trial=True, each=each)
+        if self._rule is not None:
+            self._rule.begin()
+
+    def give_up(self) -> None:
+        """Leave the present trial without a result."""
+        self._training = None
+
+    def step(self) -> tuple[Row, int, Trial | None]:
+        """One round: its columns, how many the trial has made, and the trial if it is over."""
+        assert self._training is not None
+        training = self._training
+        row, ending = self._round(training)
+        about = {key: row[key] for key in _COLUMNS if key in row}
+        about["test_accuracy"] = None
+        return about, training.round, self._end(training, ending) if ending else None
+
+    def before_checkpoint(self) -> None:
+        """Let the clients take in what only the present keys can open."""
+        if self._training is not None:
+            self._training.sharing.before_checkpoint()
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {"over": [asdict(one) for one in self.over]}
+        if self._rule is not None:
+            state["rule"] = self._rule.state()
+        if self._training is None:
+            return state
+        recipe = self._recipe.to_payload()
+        training = self._training.state()
+        return {**state, "candidate": self._candidate, "recipe": recipe, "training": training}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken; the clients know which network is theirs."""
+        self.over = [Trial(**one) for one in state["over"]]
+        if self._rule is not None:
+            self._rule.load_state(state["rule"])
+        if "training" in state:
+            self._candidate, self._recipe = state["candidate"], Recipe(**state["recipe"])
+            self._training = self._make(len(self.over) + 1, self._recipe)
+            self._training.load_state(state["training"])
+
+    def _round(self, training: RoundEngine) -> tuple[Row, str]:
+        """A round's row, and how the trial has ended, if it has."""
+        if self._needs_all and set(training.parties) - set(training.sharing.clients.names):
+            return {}, "failed"  # a client was lost between two rounds
+        row = training.step()
+        if self._needs_all and row["clients"] < len(training.parties):
+            return row, "failed"
+        if training.diverged:
+            return row, "diverged"
+        if self._rule is not None and self._rule.hopeless(1 - row["mean_val_accuracy"]):
+            return row, "pruned"
+        if not training.done:
+            return row, ""
+        training.evaluate_last()
+        return row, "diverged" if training.diverged else "done"
+
+    def _end(self, training: RoundEngine, ending: str) -> Trial:
+        useful = ending in ("done", "pruned")
+        if useful and self._rule is not None:
+            self._rule.end()
+        best = training.best
+        loss = float(self._loss(best)) if useful else math.inf
+        trial = Trial(self._candidate, loss, best.accuracy, best.loss, training.round, ending)
+        self.over.append(trial)
+        self._training = None
+        return trial
+
+
+class FinalTraining:
+    """Full training of several recipes, one after the other, and the choice among them.
+
+    Args:
+        make: Makes the training of a finalist from its number, from 0 on, and its recipe.
+        choose: Which of the outcomes is the best.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int, Recipe], RoundEngine],
+        choose: Callable[[list[Outcome]], int],
+    ) -> None:
+        self._make = make
+        self._choose = choose
+        self._recipes: list[Recipe] = []
+        self._at = 0
+        self._training: RoundEngine | None = None
+        self._outcomes: list[Outcome] = []
+
+    @property
+    def begun(self) -> bool:
+        """Whether the finalists are chosen."""
+        return bool(self._recipes)
+
+    @property
+    def done(self) -> bool:
+        """Whether all are trained."""
+        return self.begun and self._at >= len(self._recipes)
+
+    def begin(self, recipes: list[Recipe]) -> None:
+        """Train these."""
+        self._recipes = recipes
+        self._start()
+
+    def step(self) -> Row:
+        """One round of the recipe whose turn it is."""
+        training = self._current()
+        row = {**training.step(), "finalist": self._at}
+        if training.done:
+            self._conclude(training)
+        return row
+
+    def outcome(self) -> Outcome:
+        """The winner's outcome, with the validation figures of all."""
+        if not self._outcomes:
+            self._conclude(self._current())
+        best = self._outcomes[self._choose(self._outcomes)]
+        scores = [
+            {
+                **named(recipe),
+                "val_accuracy": outcome.val_accuracy,
+                "val_loss": outcome.extra["val_loss"],
+                "parameters": outcome.parameters,
+            }
+            for recipe, outcome in zip(self._recipes, self._outcomes, strict=False)
+        ]
+        return replace(best, extra={**best.extra, "finalists": scores})
+
+    def before_checkpoint(self) -> None:
+        """Let the clients take in what only the present keys can open."""
+        if self._training is not None:
+            self._training.sharing.before_checkpoint()
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        state: Payload = {
+            "recipes": [recipe.to_payload() for recipe in self._recipes],
+            "at": self._at,
+            "outcomes": [asdict(outcome) for outcome in self._outcomes],
+        }
+        if self._training is not None:
+            state["training"] = self._training.state()
+        return state
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken; the clients know which network is theirs."""
+        self._recipes = [Recipe(**recipe) for recipe in state["recipes"]]
+        self._at = state["at"]
+        self._outcomes = [Outcome(**outcome) for outcome in state["outcomes"]]
+        if "training" in state:
+            self._training = self._make(self._at, self._recipes[self._at])
+            self._training.load_state(state["training"])
+
+    def _start(self) -> None:
+        recipe = self._recipes[self._at]
+        self._training = self._make(self._at, recipe)
+        self._training.start(recipe)
+
+    def _conclude(self, training: RoundEngine) -> None:
+        self._outcomes.append(training.finish())
+        self._at += 1
+        self._training = None
+        if not self.done:
+            self._start()
+
+    def _current(self) -> RoundEngine:
+        if self._training is None:
+            raise AutoFGLError("no network is being trained")
+        return self._training
+
+
+@dataclass(frozen=True)
+class Score:
+    """A trained network: its validation figures and its size."""
+
+    accuracy: float
+    loss: float
+    parameters: int = 0
+
+
+def most_accurate_first(networks: Sequence[Score]) -> list[int]:
+    """Indices by accuracy, and of equals by loss.
+
+    Losses alone would not do: output activations bound them differently.
+    """
+    return sorted(range(len(networks)), key=lambda i: (-networks[i].accuracy, networks[i].loss))
+
+
+def most_accurate(outcomes: list[Outcome]) -> int:
+    """Which of several trained networks is the best by federated validation."""
+    networks = [Score(one.val_accuracy, one.extra["val_loss"]) for one in outcomes]
+    return most_accurate_first(networks)[0]
+
+
+def smallest_of_the_best_first(networks: Sequence[Score], nodes: int) -> list[int]:
+    """Indices of networks that validation cannot tell from the best, the smallest first; then the
+    others by accuracy.
+
+    The one-standard-error rule (Breiman et al., Classification and Regression Trees, 1984): the
+    accuracy a on ``nodes`` nodes has a standard error of sqrt(a (1 - a) / nodes).
+    """
+    order = most_accurate_first(networks)
+    if not order:
+        return []
+    best = networks[order[0]].accuracy
+    floor = best - math.sqrt(best * (1 - best) / max(nodes, 1))
+    alike = [i for i in order if networks[i].accuracy >= floor]
+    rest = [i for i in order if networks[i].accuracy < floor]
+    return [*sorted(alike, key=lambda i: networks[i].parameters), *rest]
+
+
+def named(recipe: Recipe) -> dict[str, str]:
+    """How a result names a recipe: a searched network alone by its code."""
+    alone = recipe.network and not (recipe.sharing or recipe.settings)
+    return {"genotype": recipe.network} if alone else {"recipe": str(recipe)}

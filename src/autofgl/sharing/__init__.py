@@ -1,0 +1,1 @@
+"""How clients learn together: a module or folder for each way, client and server side by side."""

@@ -1,0 +1,1 @@
+"""Convolution across clients: neighbors at other clients count, too (FedGraph)."""

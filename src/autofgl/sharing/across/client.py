@@ -1,0 +1,284 @@
+"""The client half of convolution across clients (FedGraph, Algorithm 1)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.federation.party import Context, Party
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph, Ints
+from autofgl.nn.features import NodeInput
+from autofgl.nn.models import ModelSpec
+from autofgl.nn.models.gcn import GCN
+from autofgl.nn.neighbourhood import Neighbourhood
+from autofgl.nn.sampling import Everything, Fanout, Importance, Keep, Rule, draw_batch
+from autofgl.nn.structure import Structure
+from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
+from autofgl.runtime.local_model import (
+    Weights,
+    count_up,
+    input_features,
+    load_optimizer_state,
+    median_seconds,
+    optimizer_state,
+)
+from autofgl.runtime.metrics import SPLITS, scale_down
+from autofgl.seeding import numpy_generator, torch_generator
+from autofgl.sharing.across.exchange import Exchange, positions
+from autofgl.sharing.across.forward import Pass, Surroundings
+from autofgl.sharing.across.weight_state import Axes
+
+#: Sampled edges times width are summed in units of so many, for the secure modes' range.
+COST_UNIT = 1e6
+
+
+class AcrossClient(Summing, Party):
+    """Samples, convolves across clients and trains.
+
+    A pass over the convolutions takes several calls, ``begin`` and then ``advance``; in between the
+    peers fetch what this client has published.
+    """
+
+    operations: ClassVar[frozenset[str]] = Summing.operations | {
+        "agree", "introduce", "meet", "start", "begin", "advance", "conclude",
+    }  # fmt: skip
+    peer_operations: ClassVar[frozenset[str]] = frozenset({"fetch"})
+
+    def __init__(
+        self,
+        context: Context,
+        graph: ClientGraph,
+        spec: ModelSpec,
+        settings: Any,
+        seed: int,
+        secure: str,
+    ) -> None:
+        super().__init__(context, secure, settings.secure_threshold)
+        self._name = graph.name
+        self._settings = settings
+        self._seed = seed
+        self._exchange = Exchange(context)
+        self._secure = secure
+        self._size = (graph.num_nodes, graph.num_edges // 2)
+        self._structure = Structure.from_client(graph)
+        self._features = input_features(graph, settings.normalize_features)
+        near = Neighbourhood.from_client(graph)
+        self._around = Surroundings(
+            near, near.internal(), self._rows, self._exchange, {}, settings.share
+        )
+        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+        self._nodes = [np.flatnonzero(mask) for mask in masks]
+        self._labels = torch.from_numpy(graph.y)
+        self.model = GCN(spec)
+        self.model.reset_parameters(torch_generator(seed, "weights"))
+        self._values = self.model.state_dict()
+        self._optimizer = self._fresh_optimizer()
+        passes = ("train", "evaluate", "judge")
+        self._full = {name: [Everything() for _ in range(settings.layers)] for name in passes}
+        self._last_rows: tuple[Ints, NodeInput] | None = None
+        self._pass: Pass | None = None
+        self._steps: Iterator[None] = iter(())
+        self._ask: Payload = {}
+        self._cost = 0
+        self._axes: Axes | None = None
+
+    def agree(self, payload: Payload) -> Payload:
+        """Answer a phase of the key exchange with the peers."""
+        return self._exchange.agree(payload)
+
+    def introduce(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Tell the owners of external neighbors which of their nodes matter here."""
+        near = self._around.neighborhood
+        self._exchange.introduce(
+            {
+                name: near.remote[near.owner == index]
+                for index, name in enumerate(near.owners)
+                if (near.owner == index).any()
+            }
+            if self._settings.share != "none"
+            else {}
+        )
+        return {}
+
+    def meet(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Learn which own nodes matter elsewhere."""
+        self._exchange.meet(self._around.neighborhood.own)
+        return {}
+
+    def fetch(self, payload: Payload) -> Payload:
+        """A peer fetches what was published for it."""
+        return self._exchange.answer(payload)
+
+    def start(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Number of own training, validation and test nodes, and the common initial weights."""
+        counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
+        return {
+            "counts": self.count("start", counts),
+            "weights": self._weights(),
+            "spec": self.model.spec.to_json(),
+        }
+
+    def begin(self, payload: Payload) -> Payload:
+        """Begin a pass: take in what is new, and go on to the first exchange.
+
+        Payload: ``tag`` of the pass; ``weights`` if they are new; ``fresh`` if training starts
+        afresh; ``axes`` along which to say where the weights are, once there are any;
+        ``purpose``, ``train``, ``evaluate`` or ``judge``, an evaluation of validation nodes; for
+        training ``batch`` and ``keep``, this client's
+        policy (Algorithm 1, line 2); for the last mini-batch of a round, and for an evaluation,
+        ``report``, the tag of the sum to contribute to; for an evaluation ``totals``, the
+        federation's node counts.
+        """
+        self._exchange.clear()
+        if "weights" in payload:
+            self._load_weights(payload["weights"])
+            self._cost = 0
+        if "axes" in payload:
+            self._axes = Axes.from_payload(payload["axes"])
+        if payload.get("fresh"):
+            self._optimizer = self._fresh_optimizer()
+        self._ask = payload
+        self._pass = self._training() if payload["purpose"] == "train" else self._evaluation()
+        self._steps = self._pass.steps()
+        return self.advance({})
+
+    def advance(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Go on to the next exchange, or to the end of the pass."""
+        training = self._ask["purpose"] == "train"
+        with torch.set_grad_enabled(training):
+            try:
+                next(self._steps)
+                return {}
+            except StopIteration:
+                pass
+            done, self._pass = self._pass, None
+            assert done is not None
+            if training:
+                return self._learn(done)
+            return self._report(done)
+
+    def conclude(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Seconds of a pass over all own nodes, without waiting for others."""
+        self.model.eval()
+        with torch.no_grad():
+            seconds = median_seconds(lambda: self.model(self._features, self._structure))
+        report = {"seconds": np.array([seconds, 1.0])}
+        return {"report": self.sums.protect("conclude", report)}
+
+    def state(self) -> Payload:
+        """Weights, moments, and the last rows of other clients."""
+        rows = {str(k): rows.numpy() for k, rows in self._around.last_rows.items()}
+        state: Payload = {
+            "weights": self._weights(),
+            "moments": optimizer_state(self._optimizer),
+            "rows": rows,
+        }
+        return state if self._axes is None else {**state, "axes": self._axes.to_payload()}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._load_weights(state["weights"])
+        load_optimizer_state(self._optimizer, state["moments"])
+        self._around.last_rows.update(
+            {int(k): torch.from_numpy(rows.copy()) for k, rows in state["rows"].items()}
+        )
+        if "axes" in state:
+            self._axes = Axes.from_payload(state["axes"])
+
+    def _training(self) -> Pass:
+        """A pass over a mini-batch (Algorithm 2, line 1); the batch is empty without labels."""
+        tag = self._ask["tag"]
+        rng = numpy_generator(self._seed, "sampling", self._name, tag)
+        nodes = self._nodes[SPLITS.index("train")]
+        batch = np.sort(draw_batch(nodes, min(self._ask["batch"], len(nodes)), rng))
+        generator = torch_generator(self._seed, "dropout", self._name, tag)
+        self.model.train()
+        return Pass(self.model, self._around, self._rules(), batch, tag, rng, generator)
+
+    def _evaluation(self) -> Pass:
+        nodes = np.unique(np.concatenate(self._evaluated()))
+        self.model.eval()
+        tag, rules = self._ask["tag"], self._full[self._ask["purpose"]]
+        return Pass(self.model, self._around, rules, nodes, tag, numpy_generator(0))
+
+    def _evaluated(self) -> list[Ints]:
+        """Nodes of each split that count: all, or those of validation alone to judge a policy."""
+        if self._ask["purpose"] == "evaluate":
+            return self._nodes
+        return [
+            nodes[: len(nodes) * (split == "val")]
+            for split, nodes in zip(SPLITS, self._nodes, strict=True)
+        ]
+
+    def _rules(self) -> Sequence[Rule]:
+        settings = self._settings
+        match settings.sampler:
+            case "full":
+                return self._full["train"]
+            case "sage":
+                return [Fanout(count) for count in settings.fanout_by_layer]
+            case "fastgcn":
+                return [Importance(settings.layer_size)] * settings.layers
+        return [Keep(probability) for probability in self._ask["keep"]]
+
+    def _learn(self, done: Pass) -> Payload:
+        """Eqs. 5 and 6; after the last mini-batch of a round, contribute to Eq. 8."""
+        loss = 0.0
+        if len(done.batch):
+            self._optimizer.zero_grad()
+            mean = F.cross_entropy(done.output, self._labels[done.batch])
+            mean.backward()  # type: ignore[no-untyped-call]
+            self._optimizer.step()
+            loss = float(mean.detach())
+        if not np.isfinite(loss):
+            raise AutoFGLError(f"the loss of {self._name} is not finite any more: lower 'lr'")
+        self._cost += done.cost
+        if "report" not in self._ask:
+            return {}
+        weights = {name: value.numpy() for name, value in self._values.items()}
+        vectors = {**weights, "loss": np.array(loss, np.float32)}
+        update = weighted(vectors, len(done.batch) / COUNT_UNIT)
+        update["cost"] = np.array(self._cost / COST_UNIT, np.float32)
+        if self._axes is not None:
+            update["axes"] = self._axes.moments(weights).astype(np.float32)
+        return {"update": self.sums.protect(self._ask["report"], update)}
+
+    def _report(self, done: Pass) -> Payload:
+        """Metrics of all labelled nodes."""
+        sums = np.zeros((len(SPLITS), 3))
+        for row, nodes in zip(sums, self._evaluated(), strict=True):
+            row[:] = count_up(done.output[positions(done.batch, nodes)], self._labels[nodes])
+        metrics = sums.reshape(-1)
+        figures = {"metrics": scale_down(metrics, self._ask["totals"])}
+        report: Payload = {"metrics": self.sums.protect(self._ask["report"], figures)}
+        if not self._ask.get("describe"):
+            return report
+        own = {"nodes": self._size[0], "edges": self._size[1], "metrics": metrics}
+        return {**report, "own": own if self._secure == "none" else {}}
+
+    def _rows(self, nodes: Ints) -> NodeInput:
+        if len(nodes) == self._features.shape[0]:
+            return self._features
+        if self._last_rows is None or not np.array_equal(self._last_rows[0], nodes):
+            self._last_rows = nodes, self._features.rows(torch.from_numpy(nodes))
+        return self._last_rows[1]
+
+    def _fresh_optimizer(self) -> torch.optim.Adam:
+        settings = self._settings
+        return torch.optim.Adam(
+            self.model.parameters(),
+            lr=settings.lr,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+
+    def _weights(self) -> Weights:
+        return {name: value.numpy().copy() for name, value in self._values.items()}
+
+    def _load_weights(self, weights: Weights) -> None:
+        for name, value in self._values.items():
+            np.copyto(value.numpy(), weights[name], casting="same_kind")

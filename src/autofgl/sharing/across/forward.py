@@ -1,0 +1,195 @@
+"""One pass of FedGraph's graph convolutions over the clients (Algorithm 1, lines 5 to 15).
+
+Going down, each convolution samples the neighbors of the nodes it has to compute (Algorithm 2);
+going up, it aggregates them. Neighbours at other clients are asked for on the way down, and their
+owners, who thereby learn which of their own nodes to compute, send h W for them on the way up. What
+a pass receives is a constant to it: gradients end at the client's border.
+
+Notation: convolution k = 1..K maps h^(k) of the paper to h^(k+1), with K = L - 1. ``share=hidden``
+is the paper's: from the second convolution on neighbors at other clients count too (Eq. 3), in the
+first one only own ones do (Eq. 2), so that no raw feature travels. ``share=all`` has them from
+the first, as x W; ``share=none`` never.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from autofgl.graphs.client_graph import Ints
+from autofgl.nn.block import Block
+from autofgl.nn.dropout import dropout
+from autofgl.nn.features import NodeInput
+from autofgl.nn.models.gcn import GCN
+from autofgl.nn.neighbourhood import Neighbourhood
+from autofgl.nn.sampling import Rule
+from autofgl.sharing.across.exchange import Exchange, positions
+
+
+def exchanges(share: str, convolutions: int) -> int:
+    """How often clients wait for each other in a pass: twice for every shared convolution."""
+    return 2 * sum(is_shared(share, k) for k in range(1, convolutions + 1))
+
+
+def is_shared(share: str, k: int) -> bool:
+    """Whether convolution ``k`` uses neighbors at other clients."""
+    return share == "all" or (share == "hidden" and k > 1)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a client's passes have in common.
+
+    Attributes:
+        neighborhood: Own nodes and their neighbors, here and elsewhere.
+        internal: The same without those elsewhere.
+        rows: Input features of some own nodes.
+        exchange: The line to other clients.
+        last_rows: The last embeddings received, by convolution, ``[external, width]``; what a lost
+            client sent last goes on being used, and nothing is zero.
+        share: Which convolutions use neighbors elsewhere.
+    """
+
+    neighborhood: Neighbourhood
+    internal: Neighbourhood
+    rows: Callable[[Ints], NodeInput]
+    exchange: Exchange
+    last_rows: dict[int, Tensor]
+    share: str
+
+
+class Pass:
+    """One forward pass, made in steps; between two steps clients exchange.
+
+    Args:
+        model: Whose convolutions are used.
+        around: The client's surroundings.
+        rules: How to sample for each convolution, first to last.
+        batch: Nodes to compute outputs for, sorted.
+        tag: Names the pass, the same at all clients and never again.
+        rng: Source of sampling.
+        generator: Source of dropout; none: evaluation.
+    """
+
+    def __init__(
+        self,
+        model: GCN,
+        around: Surroundings,
+        rules: Sequence[Rule],
+        batch: Ints,
+        tag: str,
+        rng: np.random.Generator,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self._model = model
+        self._around = around
+        self._rules = rules
+        self.batch = batch
+        self._tag = tag
+        self._rng = rng
+        self._generator = generator
+        self._blocks: dict[int, Block] = {}
+        self._inputs: dict[int, Ints] = {}
+        self._wanted: dict[int, dict[str, Ints]] = {}
+        self.output = torch.empty(0)
+        self.cost = 0
+
+    def steps(self) -> Iterator[None]:
+        """Go down, then up; wait at every ``yield``. In the end ``output`` and ``cost`` are set.
+
+        ``cost`` is the sum over the convolutions of sampled edges times output width.
+        """
+        yield from self._down()
+        yield from self._up()
+
+    def _down(self) -> Iterator[None]:
+        targets = self.batch
+        for k in range(len(self._rules), 0, -1):
+            around = self._around
+            near = around.neighborhood if self._shared(k) else around.internal
+            block = self._rules[k - 1](near, targets, self._rng)
+            self._blocks[k] = block
+            targets = _own(block, near.own)
+            if self._shared(k):
+                around.exchange.publish(self._topic("need", k), self._needs(block))
+                yield
+                self._wanted[k] = around.exchange.wanted(self._topic("need", k))
+                targets = np.unique(np.concatenate([targets, *self._wanted[k].values()]))
+            self._inputs[k] = targets
+
+    def _up(self) -> Iterator[None]:
+        training = self._generator is not None
+        hidden: NodeInput = self._around.rows(self._inputs[1])
+        for k in range(1, len(self._rules) + 1):
+            conv: Any = self._model.convs[k - 1]
+            dropped = dropout(hidden, self._model.spec.dropout, training, self._generator)
+            product = conv.lin.product(dropped)
+            if self._shared(k):
+                self._around.exchange.publish(self._topic("rows", k), self._answers(k, product))
+                yield
+            block = self._blocks[k]
+            self.output = block.matrix @ self._sources(k, product) + conv.bias
+            self.cost += block.edges * int(self.output.shape[1])
+            hidden = self._model.activation(self.output)
+
+    def _shared(self, k: int) -> bool:
+        return is_shared(self._around.share, k)
+
+    def _topic(self, kind: str, k: int) -> str:
+        return f"{self._tag}/{kind}-{k}"
+
+    def _needs(self, block: Block) -> dict[str, Any]:
+        """Which of its nodes each owner is asked for."""
+        near = self._around.neighborhood
+        external = _external(block, near.own)
+        return {peer: near.remote[nodes] for peer, nodes in self._by_owner(external)}
+
+    def _answers(self, k: int, product: Tensor) -> dict[str, Any]:
+        """The products that each peer wants, in the order in which it asked."""
+        rows = product.detach().numpy()
+        return {
+            peer: rows[positions(self._inputs[k], nodes)] for peer, nodes in self._wanted[k].items()
+        }
+
+    def _sources(self, k: int, product: Tensor) -> Tensor:
+        """h W of all sources of convolution ``k``: the own ones, then those of other clients."""
+        block, own = self._blocks[k], self._around.neighborhood.own
+        mine = product[positions(self._inputs[k], _own(block, own))]
+        if not self._shared(k):
+            return mine
+        external = _external(block, own)
+        self._receive(k, external, int(product.shape[1]))
+        return torch.cat([mine, self._around.last_rows[k][external]])
+
+    def _receive(self, k: int, external: Ints, width: int) -> None:
+        """Take in what the owners sent; of those that did not, the last received stays."""
+        received = self._around.last_rows
+        if k not in received:
+            received[k] = torch.zeros(self._around.neighborhood.external, width)
+        last, topic = received[k].numpy(), self._topic("rows", k)
+        for peer, asked in self._by_owner(external):
+            rows = self._around.exchange.fetch(topic, peer, np.float32)
+            if rows is not None and len(rows) == len(asked) * width:
+                last[asked] = rows.reshape(-1, width)
+
+    def _by_owner(self, external: Ints) -> Iterator[tuple[str, Ints]]:
+        """External nodes of each owner that has any; they are sorted by owner."""
+        near = self._around.neighborhood
+        owner = near.owner[external]
+        bounds = np.flatnonzero(np.diff(owner, prepend=-1, append=-1))
+        for begin, end in pairwise(bounds.tolist()):
+            yield near.owners[owner[begin]], external[begin:end]
+
+
+def _own(block: Block, own: int) -> Ints:
+    """Sources of a block at this client; sources are sorted, so they come first."""
+    return block.sources[: np.searchsorted(block.sources, own)]
+
+
+def _external(block: Block, own: int) -> Ints:
+    """Sources of a block at other clients, numbered from 0."""
+    return block.sources[np.searchsorted(block.sources, own) :] - own

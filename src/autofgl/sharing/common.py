@@ -1,0 +1,192 @@
+"""One common model by federated averaging, of parameters or of gradients.
+
+*Parameters* (McMahan et al., 2017): every chosen client trains E local epochs from the global
+weights, and the server averages the results. *Gradients* (FL-AGCNS, Eq. 2): every client sends its
+weighted gradient in each epoch, the server adds them up, and all clients take the same optimizer
+step, so that the weights themselves never travel until the final export.
+
+Client i weighs n_i / Σ_j n_j, with n_i its training nodes, and applies the weight before it sends,
+so the server only adds. The weight travels in the same sum: dividing by it makes the average right
+whoever took part. One client with all nodes is exactly centralized training.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.found import FoundSpec
+from autofgl.nn.networks import NetworkSpec
+from autofgl.runtime.clients import Clients, average, weighted
+from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
+from autofgl.runtime.metrics import Metrics, scale_up
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
+from autofgl.runtime.settings import model_spec
+
+#: The smallest network of the search space: what a client has before it is given another.
+SMALLEST = "identity | - | identity"
+
+
+class CommonClient(SharingClient):
+    """Trains the common network on its own graph.
+
+    Args:
+        data: The client's graph.
+        recipe: Names the network.
+        settings: How it is trained.
+        secure: How sums are protected.
+        trial: Whether test nodes are left alone and the network may diverge.
+    """
+
+    def __init__(
+        self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
+    ) -> None:
+        self.settings = settings
+        gradients = settings.aggregate == "gradients"
+        self.reveal = "parties" if gradients else "server"
+        self.one_sum = secure != "none" and not gradients
+        kind = TrialModel if trial else LocalModel
+        spec = network_spec(data.graph, settings, recipe.network)
+        inputs = data.inputs(settings.normalize_features)
+        self.local = kind(data.graph.name, inputs, spec, settings, data.seed)
+        self._best: Weights | None = None
+
+    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
+        """Take in the last average; first keep the present weights if they are the best so far."""
+        if payload.get("keep"):
+            self._best = self.local.weights()
+        if "weights" in payload:
+            self.local.load_weights(payload["weights"])
+        gradient = average(opened) if opened else {}
+        if gradient:
+            self.local.apply(gradient)
+
+    def update(self, payload: Payload) -> dict[str, Any]:
+        """The own gradient or weights, with the own share of the training nodes."""
+        if not payload["train"]:
+            return weighted(self.local.weights(), 0.0)
+        share = self.local.train_nodes / max(payload["totals"][0], 1)
+        if self.settings.aggregate == "gradients":
+            return weighted(self.local.gradient(payload["round"]), share)
+        self.train(payload["round"])
+        return weighted(self.local.weights(), share)
+
+    def train(self, at: int) -> None:
+        """The local epochs of a round, from the global weights."""
+        self.local.train(self.settings.local_epochs, at)
+
+    def settle(self, payload: Payload) -> None:
+        """Take the final weights: those given, or the best that were kept."""
+        if "weights" in payload:
+            self.local.load_weights(payload["weights"])
+        elif self._best is not None:
+            self.local.load_weights(self._best)
+
+    def state(self) -> Payload:
+        """Weights, optimizer and best weights."""
+        state = self.local.state()
+        return state if self._best is None else {**state, "best": self._best}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.local.load_state(state)
+        self._best = state.get("best")
+
+
+class CommonServer(SharingServer):
+    """Averages what the clients send, or seals the summed gradient for them."""
+
+    def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
+        super().__init__(clients, settings, seed)
+        self._gradients = settings.aggregate == "gradients"
+        # A client late with parameters joins again; one late with gradients is out of step.
+        self.waits_for_late = not self._gradients
+        self.reveal = "parties" if self._gradients else "server"
+        self.one_sum = clients.secure != "none" and not self._gradients
+        self._handout: Payload = {}
+        self._kept = False
+        self._best_weights: Weights | None = None
+
+    def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
+        """With ``parameters``, take the common initial weights."""
+        if not self._gradients:
+            self._handout = {"weights": self.clients.first("export")["weights"]}
+
+    def handout(self) -> Payload:
+        """The average, or the sealed sum that clients will average."""
+        return self._handout
+
+    def keep(self, best: bool) -> None:
+        """The server keeps the weights that it has; those of gradients are kept by the clients."""
+        self._kept = best
+        if best and "weights" in self._handout:
+            self._best_weights = self._handout["weights"]
+
+    def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:  # noqa: ARG002
+        """The next average; the last one stays if nobody trained."""
+        if self._gradients:
+            sealed = {"gradient": total["sealed"]} if "sealed" in total else {}
+            self._handout = {**sealed, "keep": self._kept}
+            return {}
+        update = {name: value for name, value in total.items() if name != "metrics"}
+        weights = average(update) if update else {}
+        if weights:
+            self._handout = {"weights": weights}
+        return {}
+
+    def before_checkpoint(self) -> None:
+        """Let the clients take in a gradient that only the present keys can open."""
+        if self.clients.secure != "none" and "gradient" in self._handout:
+            self.clients.call("take", self._handout)
+            self._handout = {}
+
+    def settle(self, last_is_best: bool) -> Payload:
+        """The best weights, if the server has them."""
+        if not self._gradients:
+            return {"weights": self._best_weights}
+        if last_is_best:
+            self.clients.call("take", {"keep": True})
+        return {}
+
+    def outcome(
+        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
+    ) -> Outcome:
+        """The common model and its federated figures."""
+        exported = self.clients.first("export")
+        return Outcome.of(
+            Metrics.of(scale_up(total["metrics"], engine.totals)),
+            {name: reply["own"] for name, reply in replies.items()},
+            total["seconds"],
+            engine.best.round,
+            exported["spec"],
+            {"model": exported["weights"]},
+        )
+
+    def state(self) -> Payload:
+        """What is handed out next, and the best weights."""
+        state: Payload = {"handout": self._handout}
+        return state if self._best_weights is None else {**state, "best": self._best_weights}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._handout, self._best_weights = state["handout"], state.get("best")
+
+
+def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> NetworkSpec:
+    """The network of a recipe: a searched one as text, or the fixed one of the settings."""
+    if "model" in type(settings).model_fields and "|" not in network:
+        return model_spec(graph, settings)
+    return FoundSpec(
+        genotype=network or SMALLEST,
+        in_features=graph.num_features,
+        classes=graph.classes,
+        hidden=settings.hidden,
+        dropout=settings.dropout,
+        layer_dropout=getattr(settings, "layer_dropout", 0.0),
+        fusion=getattr(settings, "fusion", "all"),
+    )
+
+
+COMMON = Sharing("common", CommonServer, CommonClient)

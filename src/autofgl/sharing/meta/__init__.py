@@ -1,0 +1,1 @@
+"""Meta-learning: clients learn a network that adapts to few labels (GraphFL, MAML)."""

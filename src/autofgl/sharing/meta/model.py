@@ -1,0 +1,234 @@
+"""A network that one client meta-learns on its own graph."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from autofgl.errors import AutoFGLError
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.structure import Structure
+from autofgl.runtime.local_model import Inputs, LocalModel, Weights
+from autofgl.runtime.metrics import MetricSums
+from autofgl.seeding import numpy_generator
+from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which of a client's training nodes are adapted to and which judge, as positions among them.
+
+    Attributes:
+        support: Positions ``[s]``.
+        query: Positions ``[q]``; none of them is in ``support`` if there are at least two nodes.
+    """
+
+    support: Tensor
+    query: Tensor
+
+
+def draw_task(nodes: int, support: int, query: int, rng: np.random.Generator) -> Task:
+    """A random task.
+
+    Sizes are those of the whole task, not of each class: the paper counts "support sets" and
+    "target sets" of a client, and a client of fifty often has one node of a class. Where there are
+    too few nodes both sizes shrink in proportion, but each keeps one; a single node is both.
+
+    Args:
+        nodes: Training nodes, at least one.
+        support: Nodes to adapt to; 0 for half of the nodes, rounded down.
+        query: Nodes to judge by; 0 for all that are left.
+        rng: Source of chance.
+    """
+    order = torch.from_numpy(rng.permutation(nodes))
+    if nodes == 1:
+        return Task(order, order)
+    adapting = min(support or nodes // 2, nodes - 1)
+    judging = query or nodes - adapting
+    if adapting + judging > nodes:
+        adapting = min(max(round(nodes * adapting / (adapting + judging)), 1), nodes - 1)
+        judging = nodes - adapting
+    return Task(order[:adapting], order[adapting : adapting + judging])
+
+
+def unseen(classes: int, count: int, seed: int) -> npt.NDArray[np.int64]:
+    """The classes that no task has, drawn by the seed: the same at all clients."""
+    return numpy_generator(seed, "unseen classes").permutation(classes)[:count].astype(np.int64)
+
+
+class MetaModel(LocalModel):
+    """A network, its outer optimizer, and everything precomputed about the graph.
+
+    Tasks depend on client, round and step, so that a resumed run draws what an undisturbed one
+    would have drawn.
+    """
+
+    settings: Any
+
+    def __init__(
+        self,
+        name: str,
+        inputs: Inputs,
+        spec: NetworkSpec,
+        settings: Any,
+        seed: int,
+        weights: Weights | None = None,
+    ) -> None:
+        super().__init__(name, inputs, spec, settings, seed, weights)
+        hidden = torch.from_numpy(unseen(spec.classes, settings.unseen_classes, seed))
+        self._slots = {name: self._slot(name) for name, _ in self.model.named_parameters()}
+        self._taught = torch.nonzero(~torch.isin(self._labels[0], hidden)).reshape(-1)
+        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
+        self._optimizer = kind(
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        )
+
+    @property
+    def taught_nodes(self) -> int:
+        """Number of training nodes that tasks are made of: those of classes that are not unseen."""
+        return len(self._taught)
+
+    def learn(self, at: int, again: int = 0) -> float:
+        """Outer steps of a round; the mean query loss before the last of them.
+
+        A client without training nodes leaves its weights alone.
+
+        Args:
+            at: The round.
+            again: How often it was called for this round before: every time has its own tasks.
+
+        Raises:
+            AutoFGLError: Training has diverged.
+        """
+        if not self.taught_nodes:
+            return 0.0
+        generator = self.dropout_generator(at, again)
+        self.model.train()
+        begin = again * self.settings.outer_steps
+        for step in range(begin, begin + self.settings.outer_steps):
+            tasks = self.tasks(at, step)
+            gradient, loss = mean_gradient(self._task_gradient(task, generator) for task in tasks)
+            for name, parameter in self.model.named_parameters():
+                parameter.grad = gradient[name]
+            self._optimizer.step()
+        if not torch.isfinite(loss):
+            raise AutoFGLError(f"the loss of {self.name} is not finite: lower 'inner_lr' or 'lr'")
+        return float(loss)
+
+    def tasks(self, at: int, step: int) -> list[Task]:
+        """The tasks of an outer step; without inner steps there is nothing to support."""
+        settings, nodes = self.settings, self.taught_nodes
+        rng = numpy_generator(self._seed, "tasks", self.name, at, step)
+        if settings.inner_steps:
+            tasks = [
+                draw_task(nodes, settings.support, settings.query, rng)
+                for _ in range(settings.tasks)
+            ]
+            return [Task(self._taught[task.support], self._taught[task.query]) for task in tasks]
+        count = min(settings.query or nodes, nodes)
+        queries = [np.sort(rng.permutation(nodes)[:count]) for _ in range(settings.tasks)]
+        none = torch.zeros(0, dtype=torch.int64)
+        return [Task(none, self._taught[torch.from_numpy(query)]) for query in queries]
+
+    def adapted(self) -> Parameters:
+        """The weights after adaptation to the client's labeled training nodes, without dropout.
+
+        Raises:
+            AutoFGLError: The adaptation has diverged.
+        """
+        settings, parameters = self.settings, self._parameters()
+        if not self.train_nodes:
+            return parameters
+        self.model.eval()
+        rate = settings.adapt_lr or settings.inner_lr
+        adapted = adapt(self._loss(self._adapted_to()), parameters, settings.adapt_steps, rate)
+        if not all(bool(value.isfinite().all()) for value in adapted.values()):
+            raise AutoFGLError(f"{self.name} diverges as it adapts: lower 'adapt_lr' or 'inner_lr'")
+        return adapted
+
+    def evaluate_adapted(self) -> MetricSums:
+        """As :meth:`evaluate`, after adaptation; the present weights stay as they are."""
+        before = self._parameters()
+        self._set(self.adapted())
+        try:
+            return self.evaluate()
+        finally:
+            self._set(before)
+
+    def outputs(self, inputs: Inputs) -> Tensor:
+        """Outputs for all nodes of some inputs, without dropout."""
+        self.model.eval()
+        return self._outputs(self._parameters(), inputs.features, inputs.structure, None)
+
+    def adapted_outputs(self, inputs: Inputs) -> Tensor:
+        """Outputs for all nodes of some inputs, after adaptation to the own training nodes."""
+        adapted = self.adapted()
+        self.model.eval()
+        return self._outputs(adapted, inputs.features, inputs.structure, None)
+
+    def _task_gradient(self, task: Task, generator: torch.Generator) -> tuple[Parameters, Tensor]:
+        settings = self.settings
+        return meta_gradient(
+            self._loss(task.support, generator),
+            self._loss(task.query, generator),
+            self._parameters(),
+            steps=settings.inner_steps,
+            rate=settings.inner_lr,
+            first_order=settings.first_order,
+        )
+
+    def _loss(self, chosen: Tensor, generator: torch.Generator | None = None) -> Loss:
+        """Mean cross-entropy of some training nodes as a function of the parameters."""
+        nodes, labels = self._nodes[0][chosen], self._labels[0][chosen]
+
+        def loss(parameters: Parameters) -> Tensor:
+            logits = self._outputs(parameters, self._features, self._structure, generator)
+            return F.cross_entropy(logits[nodes], labels)
+
+        return loss
+
+    def _outputs(
+        self,
+        parameters: Parameters,
+        features: InputFeatures,
+        structure: Structure,
+        generator: torch.Generator | None,
+    ) -> Tensor:
+        """The network's outputs with other parameters.
+
+        ``torch.func.functional_call`` gives the same, but its checks take as long as a step on a
+        client with few nodes.
+        """
+        before = [slot[key] for slot, key in self._slots.values()]
+        for name, (slot, key) in self._slots.items():
+            slot[key] = parameters[name]
+        try:
+            outputs: Tensor = self.model(features, structure, generator)
+        finally:
+            for (slot, key), value in zip(self._slots.values(), before, strict=True):
+                slot[key] = value
+        return outputs
+
+    def _adapted_to(self) -> Tensor:
+        """Positions of the training nodes that an adaptation may see, always the same."""
+        count = self.settings.adapt_support or self.train_nodes
+        rng = numpy_generator(self._seed, "adaptation", self.name)
+        return torch.from_numpy(np.sort(rng.permutation(self.train_nodes)[:count]))
+
+    def _slot(self, name: str) -> tuple[dict[str, Any], str]:
+        """Where a module keeps a parameter."""
+        path, _, key = name.rpartition(".")
+        return self.model.get_submodule(path)._parameters, key
+
+    def _parameters(self) -> Parameters:
+        return {name: value.detach().clone() for name, value in self.model.named_parameters()}
+
+    def _set(self, parameters: Parameters) -> None:
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(parameters[name])

@@ -1,0 +1,302 @@
+"""GraphFL's way of sharing: outer steps of MAML at some clients, then FedAvg (Wang et al., 2020).
+
+In a round the server chooses some clients and sends them the global weights θ. Each takes outer
+steps of MAML (:mod:`autofgl.sharing.meta.maml`): tasks split its labeled nodes into a support set,
+to which θ adapts by gradient descent, and a query set, whose loss after the adaptation is lowered.
+The server averages the clients' weights by training nodes.
+
+In the test phase every client adapts θ to its own labeled training nodes before it is evaluated. So
+do *new clients*, which never train and may have labels that nobody trained on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from autofgl.errors import FederationError, UserError
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.clients import Clients, average, weighted
+from autofgl.runtime.local_model import ClientData, Weights
+from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
+from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
+from autofgl.runtime.settings import model_spec
+from autofgl.seeding import numpy_generator
+from autofgl.sharing.meta.model import MetaModel
+
+#: What a client's figures are of: after adaptation, and without.
+KINDS = ("adapted", "unadapted")
+#: Whose they are: clients that may train, and those that never do.
+GROUPS = ("seen", "new")
+
+
+class MetaClient(SharingClient):
+    """Meta-learns on its own graph from the weights that the server sends."""
+
+    local: MetaModel
+
+    def __init__(
+        self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
+    ) -> None:
+        del recipe, trial
+        self.data = data
+        self.settings = settings
+        self.secure = secure
+        self.one_sum = secure != "none"
+        inputs, spec = data.inputs(settings.normalize_features), model_spec(data.graph, settings)
+        self.local = MetaModel(data.graph.name, inputs, spec, settings, data.seed)
+        self._seen = True
+
+    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Take in the global weights; a new client is given none before the end."""
+        self._seen = "weights" in payload
+        if self._seen:
+            self.receive(payload)
+
+    def receive(self, payload: Payload) -> None:
+        """The global weights of a message."""
+        self.local.load_weights(payload["weights"])
+
+    def figures(self, payload: Payload) -> dict[str, Any]:
+        """Metrics of the present weights, of every kind, ``[18]``; a new client has none yet.
+
+        With a secure mode it contributes zeros: masks need all parties.
+        """
+        if self._seen:
+            return {"metrics": self._kinds(payload["totals"])}
+        return {} if self.secure == "none" else {"metrics": np.zeros(len(KINDS) * SIZE)}
+
+    def update(self, payload: Payload) -> dict[str, Any]:
+        """Outer steps; the weights with the own share of the training nodes."""
+        train = payload["train"]
+        loss = self.learn(payload) if train else 0.0
+        share = self.local.taught_nodes / max(payload["totals"][0], 1) if train else 0.0
+        vectors = {**self.vectors(), "query_loss": np.array(loss, np.float32)}
+        return weighted(vectors, share)
+
+    def learn(self, payload: Payload) -> float:
+        """Train for a round; the query loss."""
+        return self.local.learn(payload["round"])
+
+    def vectors(self) -> Weights:
+        """What the server averages."""
+        return self.local.weights()
+
+    def settle(self, payload: Payload) -> None:
+        """Take the final weights; ``new`` says in which group of clients this one is."""
+        self.receive(payload)
+
+    def final_figures(self, payload: Payload) -> dict[str, Any]:
+        """Figures by group and kind, ``[2, 18]``."""
+        metrics = np.zeros((len(GROUPS), len(KINDS) * SIZE))
+        group = GROUPS.index("new" if payload["new"] else "seen")
+        metrics[group] = self._kinds(payload["totals"])
+        return {"metrics": metrics}
+
+    def describe(self, graph: ClientGraph) -> Payload:
+        """Sizes and metrics, as the client tells them in the clear."""
+        return {
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges // 2,
+            "metrics": self.local.evaluate_adapted(),
+            "unadapted": self.local.evaluate(),
+        }
+
+    def state(self) -> Payload:
+        """Weights and the outer optimizer's moments."""
+        return self.local.state()
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.local.load_state(state)
+
+    def _kinds(self, totals: list[int]) -> MetricSums:
+        kinds = (self.local.evaluate_adapted(), self.local.evaluate())
+        return np.concatenate([scale_down(sums, totals) for sums in kinds])
+
+
+class MetaServer(SharingServer):
+    """Averages the clients' weights; knows new clients from those that train."""
+
+    waits_for_late = True  # all that counts comes with the next call
+
+    def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
+        super().__init__(clients, settings, seed)
+        self.one_sum = clients.secure != "none"
+        self.new = new_clients(clients.names, settings.new_clients)
+        self.spec: dict[str, Any] = {}
+        self.weights: Weights = {}
+        self.best_weights: Weights = {}
+        self._kind = self._best_kind = "adapted"
+
+    def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
+        """Take the common initial weights."""
+        exported = self.clients.first("export")
+        self.weights, self.spec = exported["weights"], exported["spec"]
+
+    def participants(self, at: int) -> set[str]:
+        """All clients that may train have an equal chance."""
+        names = self.trainable()
+        if not names:
+            return set()
+        count = max(1, round(self.settings.participation * len(names)))
+        rng = numpy_generator(self.seed, "participation", at)
+        return set(rng.choice(names, count, replace=False).tolist())
+
+    def trainable(self) -> list[str]:
+        """Clients that are not new."""
+        names = [name for name in self.clients.names if name not in self.new]
+        if not names:
+            raise FederationError("no client is left that may train")
+        return names
+
+    def handout(self) -> Payload:
+        """Nothing that new clients may have, too."""
+        return {}
+
+    def handout_each(self, chosen: set[str]) -> dict[str, Payload]:
+        """Whether a client trains, and the global weights unless it is a new one."""
+        each: dict[str, Payload] = {}
+        for name in self.clients.names:
+            each[name] = {"train": name in chosen}
+            if name not in self.new:
+                each[name]["weights"] = self.weights
+        return each
+
+    def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
+        """Figures of the kind that counts: adapted, or not where that is better."""
+        kinds = kinds_of(figures["metrics"], totals)
+        better = kinds["unadapted"].val_accuracy > kinds["adapted"].val_accuracy
+        unadapted = better and self.settings.adapt == "if-better"
+        self._kind = "unadapted" if unadapted else "adapted"
+        metrics = kinds[self._kind]
+        return {**metrics.row(), **unadapted_row(kinds["unadapted"])}, metrics
+
+    def keep(self, best: bool) -> None:
+        """The weights just evaluated are the best so far, or not."""
+        if best:
+            self.best_weights, self._best_kind = self.weights, self._kind
+
+    def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:  # noqa: ARG002
+        """FedAvg; the mean query loss."""
+        update = {name: value for name, value in total.items() if name != "metrics"}
+        return {"query_loss": self.average(update)}
+
+    def average(self, update: Mapping[str, Any]) -> float:
+        """Take the mean of the clients' weights; the mean query loss."""
+        mean = average(update) if update else {}
+        if not mean:
+            return 0.0
+        loss = float(mean.pop("query_loss"))
+        self.weights = mean
+        return loss
+
+    def settle(self, last_is_best: bool) -> Payload:  # noqa: ARG002
+        """The best weights."""
+        return {"weights": self.best_weights}
+
+    def settle_each(self) -> dict[str, Payload]:
+        """Who is new."""
+        return {name: {"new": name in self.new} for name in self.clients.names}
+
+    def network(self) -> tuple[dict[str, Any], Weights]:
+        """The network that the run leaves behind."""
+        return self.spec, self.best_weights
+
+    def outcome(
+        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
+    ) -> Outcome:
+        """The global model; figures with and without adaptation, of seen and of new clients."""
+        groups = total["metrics"].reshape(len(GROUPS), len(KINDS) * SIZE)
+        spec, weights = self.network()
+        outcome = Outcome.of(
+            kinds_of(groups.sum(0), engine.totals)[self._best_kind],
+            {name: self._counted(reply["own"]) for name, reply in replies.items()},
+            total["seconds"],
+            engine.best.round,
+            spec,
+            {"model": weights},
+        )
+        lines = [
+            self.client_line(line, replies[line["name"]]["own"]) for line in outcome.per_client
+        ]
+        apart = {**self._apart(groups, engine.totals), "adapted": self._best_kind == "adapted"}
+        return replace(outcome, per_client=lines, extra={**outcome.extra, **apart})
+
+    def client_line(self, line: dict[str, Any], own: Payload) -> dict[str, Any]:
+        """A client's line in the result: also its group and what adaptation is worth."""
+        line = {**line, "new": line["name"] in self.new}
+        return line | unadapted_row(Metrics.of(own["unadapted"])) if own else line
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return {
+            "new": sorted(self.new),
+            "spec": self.spec,
+            "weights": self.weights,
+            "best_weights": self.best_weights,
+            "kind": self._best_kind,
+        }
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self.new, self.spec = frozenset(state["new"]), state["spec"]
+        self.weights, self.best_weights = state["weights"], state["best_weights"]
+        self._best_kind = state["kind"]
+
+    def _counted(self, own: Payload) -> Payload:
+        """What a client tells, with the figures of the kind that counts."""
+        if own and self._best_kind != "adapted":
+            return {**own, "metrics": own["unadapted"]}
+        return own
+
+    def _apart(self, groups: Any, totals: list[int]) -> dict[str, Any]:
+        """Figures without adaptation, and those of seen and new clients where there are both."""
+        apart: dict[str, Any] = unadapted_row(kinds_of(groups.sum(0), totals)["unadapted"])
+        if not self.new:
+            return apart
+        for group, sums in zip(GROUPS, groups, strict=True):
+            kinds = kinds_of(sums, totals)
+            metrics = kinds[self._best_kind]
+            members = [
+                name for name in self.clients.names if (name in self.new) == (group == "new")
+            ]
+            apart[group] = {
+                "clients": len(members),
+                "val_accuracy": metrics.val_accuracy,
+                "test_accuracy": metrics.test_accuracy,
+                **unadapted_row(kinds["unadapted"]),
+            }
+        return apart
+
+
+def new_clients(names: Sequence[str], count: int) -> frozenset[str]:
+    """The last ``count`` clients.
+
+    Raises:
+        UserError: Nobody is left to train.
+    """
+    if count >= len(names):
+        raise UserError(f"new_clients={count} leaves none of the {len(names)} clients to train")
+    return frozenset(names[len(names) - count :])
+
+
+def kinds_of(scaled: Any, totals: list[int]) -> dict[str, Metrics]:
+    """Federated figures by kind, from scaled sums ``[18]``."""
+    rows = np.asarray(scaled).reshape(len(KINDS), SIZE)
+    return {kind: Metrics.of(scale_up(row, totals)) for kind, row in zip(KINDS, rows, strict=True)}
+
+
+def unadapted_row(metrics: Metrics) -> dict[str, float]:
+    """Columns of the figures without adaptation."""
+    return {
+        "unadapted_val_accuracy": metrics.val_accuracy,
+        "unadapted_test_accuracy": metrics.test_accuracy,
+    }
+
+
+META = Sharing("meta", MetaServer, MetaClient)

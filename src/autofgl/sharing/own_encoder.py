@@ -1,0 +1,277 @@
+"""Own message passing at every client, one common discriminator (ASFGNN, Zheng et al., 2020).
+
+Every client has a GraphSAGE of its own depth that turns its nodes into embeddings (Algorithm 1) and
+never leaves it, and a discriminator of two layers that turns embeddings into classes. In a round
+(Algorithm 2) each client takes a local step on both and hands in its discriminator W_i, the label
+counts N_i of its training nodes and its accuracy M_i; the server learns sums only::
+
+    W_s = mean of W_i        Q_s = Σ N_i / ΣΣ N        M = mean of M_i
+
+and sends W_s and Q_s back. A client whose labels are like everybody's takes W_s, one with other
+labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s).
+
+Where we differ from the paper: training is full-batch, so that N_i counts all training nodes; the
+freshly trained W_i is mixed and not that of the round before (:func:`mix`); initial weights are the
+same everywhere; Eq. 4 has y and ŷ swapped; the metric of a round is that of the mixed weights; a
+client without training nodes takes W_s and has no say in it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from autofgl.federation.party import Refused
+from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.models.sfgnn import DISCRIMINATOR
+from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.networks import in_words, spec_from_json
+from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
+from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
+from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
+from autofgl.runtime.outcome import Outcome, Row, client_lines
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
+
+Distribution = npt.NDArray[np.float64]
+
+
+class OwnEncoderClient(SharingClient):
+    """Keeps its message passing to itself and shares its discriminator."""
+
+    one_sum = True
+
+    def __init__(
+        self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
+    ) -> None:
+        del recipe, secure
+        graph = data.graph
+        self.settings = settings
+        self._labels = np.bincount(graph.y[graph.train_mask], minlength=graph.classes)
+        kind = TrialModel if trial else LocalModel
+        inputs, spec = data.inputs(settings.normalize_features), own_encoder_spec(graph, settings)
+        self.local = kind(graph.name, inputs, spec, settings, data.seed)
+        self._evaluated = self._best = self.local.weights()
+        self._own_best = BestRound(settings.select)
+        self._own_is_best = False
+
+    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:  # noqa: ARG002
+        """Keep the weights of the last evaluation if they are the best; mix in the last mean."""
+        self._keep(payload["keep"])
+        if "mean" in payload:
+            weights = self.local.weights()
+            share = self._share_kept(payload["labels"])
+            self.local.load_weights(weights | mix(weights, payload["mean"], share))
+
+    def figures(self, payload: Payload) -> dict[str, Any]:
+        """Sums for the federation's figures, and M_i, the client's own accuracies.
+
+        The latter is ``[4]``: validation accuracy and whether there is one, the same for test.
+        """
+        sums = self.local.evaluate()
+        metrics = Metrics.of(sums)
+        if "round" in payload:
+            self._evaluated = self.local.weights()
+            self._own_is_best = self._own_best.update(payload["round"] - 1, metrics)
+        own = np.array([metrics.val_accuracy, 0.0, metrics.test_accuracy, 0.0])
+        own[1::2] = sums.reshape(3, 3)[1:, 2] > 0
+        scaled = scale_down(sums, payload["totals"])
+        return {"metrics": scaled, "own": own, **self.local.flags()}
+
+    def update(self, payload: Payload) -> dict[str, Any]:
+        """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13.
+
+        A client without training nodes has no say in the mean.
+        """
+        self.local.train(self.settings.local_epochs, payload["round"])
+        weights = self.local.weights()
+        own = {name: value for name, value in weights.items() if name.startswith(DISCRIMINATOR)}
+        labels = self._labels.astype(np.float64) / COUNT_UNIT
+        return {"labels": labels, **weighted(own, float(self.local.train_nodes > 0))}
+
+    def settle(self, payload: Payload) -> None:
+        """Take the weights that were kept."""
+        self._keep(payload["keep"])
+        self.local.load_weights(self._best)
+
+    def about(self) -> Payload:
+        """The network's description and size; its weights stay here."""
+        size = sum(value.size for value in self._best.values())
+        return {"spec": self.local.spec.to_json(), "parameters": size}
+
+    def export(self) -> Payload:
+        """The whole network, if the settings of this client allow it."""
+        if not self.settings.collect_models:
+            raise Refused("message passing stays with its client, unless collect_models is set")
+        return {"weights": self._best}
+
+    def state(self) -> Payload:
+        """The network and what was kept of it."""
+        return {
+            "evaluated": self._evaluated,
+            "best": self._best,
+            "own_best": asdict(self._own_best),
+            "own_is_best": self._own_is_best,
+            **self.local.state(),
+        }
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._evaluated, self._best = state["evaluated"], state["best"]
+        self._own_best = BestRound(**state["own_best"])
+        self._own_is_best = state["own_is_best"]
+        self.local.load_state(state)
+
+    def _keep(self, best_for_all: bool) -> None:
+        """Keep the weights of the last evaluation, if they are the best so far."""
+        own = self.settings.chosen_by == "client"
+        if self._own_is_best if own else best_for_all:
+            self._best = self._evaluated
+
+    def _share_kept(self, labels: Any) -> float:
+        """How much of its own discriminator this client keeps."""
+        if self.settings.mixing == "none" or not self.local.train_nodes:
+            return 0.0
+        if self.settings.mixing == "constant":
+            share: float = self.settings.keep
+            return share
+        return divergence(distribution(self._labels), np.asarray(labels))
+
+
+class OwnEncoderServer(SharingServer):
+    """W_s, Q_s and M from the clients' sum (Algorithm 2, lines 16 to 19)."""
+
+    one_sum = True
+    waits_for_late = True  # a client mixes whatever it has with the next mean
+
+    def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
+        super().__init__(clients, settings, seed)
+        self._handout: Payload = {"keep": False}
+
+    def participants(self, at: int) -> set[str]:  # noqa: ARG002
+        """Everybody."""
+        return set(self.clients.names)
+
+    def handout(self) -> Payload:
+        """W_s and Q_s, once there are any; ``keep`` if the last evaluation was the best so far."""
+        return self._handout
+
+    def handout_each(self, chosen: set[str]) -> dict[str, Payload]:  # noqa: ARG002
+        """Nothing for one alone."""
+        return {}
+
+    def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
+        """Figures by nodes; rounds compete by M."""
+        metrics = Metrics.of(scale_up(figures["metrics"], totals))
+        means = client_means(figures["own"])
+        by_mean = replace(metrics, val_accuracy=means["mean_val_accuracy"])
+        return {**metrics.row(), **means}, by_mean
+
+    def keep(self, best: bool) -> None:
+        """The weights just evaluated are the best so far, or not."""
+        self._handout["keep"] = best
+
+    def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:  # noqa: ARG002
+        """The next mean, unless nobody has training nodes."""
+        aside = ("metrics", "own", "labels")
+        mean = average({name: value for name, value in total.items() if name not in aside})
+        if mean:
+            self._handout |= {"mean": mean, "labels": distribution(total["labels"])}
+        return {}
+
+    def settle(self, last_is_best: bool) -> Payload:  # noqa: ARG002
+        """Whether the last evaluation was the best."""
+        return {"keep": self._handout["keep"]}
+
+    def outcome(
+        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
+    ) -> Outcome:
+        """Every client's network in words; its weights only if they may be collected."""
+        metrics = Metrics.of(scale_up(total["metrics"], engine.totals))
+        specs = {name: reply["spec"] for name, reply in replies.items()}
+        models = self.clients.call("export", {}).ok if self.settings.collect_models else {}
+        return Outcome(
+            test_accuracy=metrics.test_accuracy,
+            val_accuracy=metrics.val_accuracy,
+            per_client=client_lines({name: reply["own"] for name, reply in replies.items()}),
+            spec=next(iter(specs.values())),
+            specs=specs,
+            models={name: reply["weights"] for name, reply in models.items()},
+            parameters=max(reply["parameters"] for reply in replies.values()),
+            inference_s=float(total["seconds"][0] / total["seconds"][1]),
+            architecture="; ".join(
+                f"{name}: {in_words(spec_from_json(spec))}" for name, spec in specs.items()
+            ),
+            extra={
+                "best_round": engine.best.round,
+                "val_loss": metrics.val_loss,
+                **client_means(total["own"]),
+            },
+        )
+
+    def state(self) -> Payload:
+        """What is handed out next."""
+        return {"handout": self._handout}
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._handout = dict(state["handout"])
+
+
+def own_encoder_spec(graph: ClientGraph, settings: Any) -> ModelSpec:
+    """The network of a client."""
+    return ModelSpec(
+        family="sfgnn",
+        in_features=graph.num_features,
+        classes=graph.classes,
+        hidden=settings.hidden,
+        layers=settings.layers,
+        dropout=settings.dropout,
+    )
+
+
+def client_means(own: Any) -> dict[str, float]:
+    """M: the mean over clients of their own accuracies, from the sum ``[4]`` of their figures."""
+    right, clients = np.asarray(own).reshape(2, 2).T
+    val, test = (right / np.maximum(clients, 1.0)).tolist()
+    return {"mean_val_accuracy": val, "mean_test_accuracy": test}
+
+
+def distribution(counts: Any) -> Distribution:
+    """Shares Q of the classes ``[J]`` from their counts; all zero without a node."""
+    values: Distribution = np.asarray(counts, np.float64)
+    return values / max(float(values.sum()), 1e-300)
+
+
+def divergence(p: Distribution, q: Distribution) -> float:
+    """JS(P‖Q) of Eq. 2, in bits; 0 where one of the two has no mass at all.
+
+    With base-2 logarithms it lies in [0, 1], as the paper says, too.
+    """
+    if not p.any() or not q.any():
+        return 0.0
+    middle = (p + q) / 2
+    bits = (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
+    return min(max(bits, 0.0), 1.0)
+
+
+def mix(own: Mapping[str, Any], mean: Mapping[str, Any], keep: float) -> dict[str, Any]:
+    """``keep`` · W_i + (1 − ``keep``) · W_s (Algorithm 2, line 24).
+
+    The paper's line takes the W_i of the round before, after mixing; ours the one that was just
+    trained, without which a client would throw its own step away.
+    """
+    share = np.float32(keep)
+    return {name: share * own[name] + (1 - share) * value for name, value in mean.items()}
+
+
+def _relative_entropy(p: Distribution, q: Distribution) -> float:
+    """KL(P‖Q) in bits; Q is positive where P is."""
+    some = p > 0
+    return float(np.sum(p[some] * np.log2(p[some] / q[some])))
+
+
+OWN_ENCODER = Sharing("own-encoder", OwnEncoderServer, OwnEncoderClient)

@@ -1,0 +1,76 @@
+"""One common model, then a personal one: every client fine-tunes the common model in the end.
+
+The rounds are those of :mod:`autofgl.sharing.common`. When they are over, each client takes
+``personal_epochs`` local epochs from the common weights and keeps the epoch with the lowest loss on
+its own validation nodes; the common weights themselves are among the choices, so that a client that
+cannot gain stays with them. Personal weights never leave their client.
+
+Who learns what: as with one common model, and the sums of the personal figures.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from autofgl.federation.payload import Payload
+from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
+from autofgl.runtime.outcome import Outcome
+from autofgl.runtime.rounds import RoundEngine, Sharing
+from autofgl.sharing.common import CommonClient, CommonServer
+
+#: Local epochs of the fine-tuning, where the settings say nothing else.
+PERSONAL_EPOCHS = 20
+
+
+class PersonalClient(CommonClient):
+    """Trains the common network, and fine-tunes it for itself in the end."""
+
+    def settle(self, payload: Payload) -> None:
+        """Keep the common weights for the export, then fine-tune; ``round`` names the dropout."""
+        super().settle(payload)
+        self._common = self.local.weights()
+        self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
+        best, weights = BestRound("loss"), self._common
+        epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
+        for epoch in range(epochs + 1 if self._can_choose else 0):
+            if best.update(epoch, Metrics.of(self.local.evaluate())):
+                weights = self.local.weights()
+            self.local.train(1, payload["round"] + epoch)
+        self.local.load_weights(weights)
+
+    @property
+    def _can_choose(self) -> bool:
+        """Whether there are nodes to train on and nodes to choose an epoch by."""
+        return bool(self.local.train_nodes and self.local.val_nodes)
+
+    def final_figures(self, payload: Payload) -> dict[str, Any]:
+        """Figures of the personal weights, and of the common ones."""
+        return {**self.figures(payload), "common": self._common_figures}
+
+    def export(self) -> Payload:
+        """The common weights: personal ones stay here."""
+        weights = getattr(self, "_common", None) or self.local.weights()
+        return {"weights": weights, "spec": self.local.spec.to_json()}
+
+
+class PersonalServer(CommonServer):
+    """As with one common model; the result compares personal and common figures."""
+
+    def settle(self, last_is_best: bool) -> Payload:
+        """The best weights, and a number beyond all rounds, for the fine-tuning's dropout."""
+        return {**super().settle(last_is_best), "round": self.settings.rounds + 1}
+
+    def outcome(
+        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
+    ) -> Outcome:
+        """The common model, with the figures of the personal ones."""
+        outcome = super().outcome(engine, replies, total)
+        common = Metrics.of(scale_up(total["common"], engine.totals))
+        figures = {
+            "common_val_accuracy": common.val_accuracy,
+            "common_test_accuracy": common.test_accuracy,
+        }
+        return replace(outcome, extra={**outcome.extra, **figures})
+
+
+PERSONAL = Sharing("personal", PersonalServer, PersonalClient)
