@@ -15,7 +15,7 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.settings import AloneSettings, FederatedSettings
+from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
 from autofgl.sharing.alone import AloneClient
 from autofgl.sharing.common import COMMON
 
@@ -49,6 +49,11 @@ class Separate(Method):
         """The client side."""
         del secure  # nothing is summed that would need it
         return lambda _: AloneClient(ClientData(graph, seed), settings)
+
+    @classmethod
+    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
+        """Refuse a network that cannot be built for a graph."""
+        model_spec(graph, settings)
 
     @property
     def done(self) -> bool:

@@ -15,7 +15,7 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
-from autofgl.runtime.settings import ClientsSettings, TrainSettings, model_spec
+from autofgl.runtime.settings import ClientsSettings, TrainSettings
 from autofgl.secure import make_server
 
 
@@ -37,6 +37,8 @@ class Method(ABC):
     Settings: ClassVar[type[TrainSettings]]
     #: Ways in which clients learn together, by name; a recipe that names none takes the first.
     ways: ClassVar[Mapping[str, Sharing]] = {}
+    #: What a client of it is.
+    Client: ClassVar[type[RoundClient]] = RoundClient
     #: Whether the method sums through :mod:`autofgl.secure`, so that a secure mode means something.
     sums_securely: ClassVar[bool] = True
     #: Whether it pools the clients' graphs, so that it cannot run across sites.
@@ -76,7 +78,7 @@ class Method(ABC):
     @classmethod
     def check_network(cls, graph: ClientGraph, settings: Any) -> None:
         """Refuse a network that cannot be built for a graph."""
-        model_spec(graph, settings)
+        next(iter(cls.ways.values())).spec(graph, settings)
 
     @classmethod
     def party(
@@ -84,7 +86,7 @@ class Method(ABC):
     ) -> PartyFactory:
         """Builds the client side on one client's graph: it serves the method's ways of sharing."""
         data = ClientData(graph, seed)
-        return lambda context: RoundClient(context, data, cls.ways, settings, secure)
+        return lambda context: cls.Client(context, data, cls.ways, settings, secure)
 
     @property
     def rounds(self) -> int:

@@ -69,7 +69,8 @@ class RecipeSearch(Method):
             left = self.settings.candidates - len(self._trials.over)
         trials = self._search_rounds + left * self.settings.candidate_rounds
         trials -= self._trials.rounds_made
-        return trials + self.settings.rounds * min(self.settings.finalists, able + left)
+        finalists = min(self.settings.finalists, able + left)
+        return int(trials + self.settings.rounds * finalists)
 
     @property
     def done(self) -> bool:

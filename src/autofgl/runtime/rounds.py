@@ -19,6 +19,7 @@ import numpy as np
 from autofgl.federation.party import Context, Party, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.networks import NetworkSpec
 from autofgl.runtime.clients import Clients, Summing
 from autofgl.runtime.local_model import ClientData, LocalModel
 from autofgl.runtime.metrics import (
@@ -181,11 +182,13 @@ class Sharing:
         server: Makes the server half.
         client: Makes the client half from data, recipe, settings and secure mode; ``trial`` says
             that test nodes are left alone and that the network may diverge.
+        spec: The network of some settings, sized for a graph.
     """
 
     name: str
     server: Callable[[Clients, Any, int], SharingServer]
     client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
+    spec: Callable[[ClientGraph, Any], NetworkSpec]
 
 
 class RoundClient(Summing, Party):

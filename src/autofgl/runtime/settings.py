@@ -4,7 +4,7 @@ Each class here is a group of settings; a method's own class derives from the gr
 Nothing here needs torch, so that a mistake in the command line is answered at once.
 """
 
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -15,31 +15,39 @@ from autofgl.nn.models.spec import ModelSpec
 #: FL-AGCNS's authors.
 PLAIN = {"dropout": 0.0, "weight_decay": 0.0, "normalize_features": False}
 
-_CONFIG = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+Whole: TypeAlias = Annotated[int, Field(ge=0)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+NonNegative: TypeAlias = Annotated[float, Field(ge=0)]
+
+#: The text below a setting is its description, in ``autofgl methods NAME`` and in the docs.
+CONFIG = ConfigDict(
+    frozen=True, extra="forbid", protected_namespaces=(), use_attribute_docstrings=True
+)
 
 
 class NetworkSettings(BaseModel):
     """Which fixed network is trained."""
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
-    model: str = Field(default="gcn", description="network family, e.g. gcn, gat, sage, appnp")
-    layers: int = Field(
-        default=2, ge=1, le=16, description="number of layers, where the family has a choice"
-    )
-    heads: int = Field(default=8, ge=1, description="attention heads (gat)")
-    hops: int = Field(
-        default=0, ge=0, description="propagation steps (sgc, appnp); 0: the family's own"
-    )
-    teleport: float = Field(
-        default=0.1, ge=0, le=1, description="APPNP's share of the input, alpha"
-    )
+    model: str = "gcn"
+    """network family, e.g. gcn, gat, sage, appnp"""
+    layers: int = Field(2, ge=1, le=16)
+    """number of layers, where the family has a choice"""
+    heads: Count = 8
+    """attention heads (gat)"""
+    hops: Whole = 0
+    """propagation steps (sgc, appnp); 0: the family's own"""
+    teleport: Share = 0.1
+    """APPNP's share of the input, alpha"""
 
 
 class TrainSettings(BaseModel):
     """One training protocol for every method: optimizer, regularization, stopping."""
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
     #: Old name of a setting → its present one, and old value → present one by setting.
     renamed: ClassVar[dict[str, str]] = {}
@@ -47,29 +55,27 @@ class TrainSettings(BaseModel):
         "protocol": {"regularised": "regularized"}
     }
 
-    protocol: Literal["regularized", "plain"] = Field(
-        default="regularized",
-        description="plain: no dropout, no weight decay, features as they are, "
-        "unless one of them is set",
-    )
-    hidden: int = Field(default=64, ge=1, description="width of the hidden layers")
-    dropout: float = Field(default=0.5, ge=0, lt=1, description="dropout rate")
-    lr: float = Field(default=0.01, gt=0, description="learning rate of Adam")
-    weight_decay: float = Field(default=5e-4, ge=0, description="L2 penalty")
-    normalize_features: bool = Field(default=True, description="scale every feature row to sum 1")
-    rounds: int = Field(default=200, ge=0, description="rounds of the federation")
-    patience: int = Field(
-        default=0,
-        ge=0,
-        description="stop early when the validation loss has not improved for so many rounds; "
-        "0: never",
-    )
-    select: Literal["accuracy", "loss", "last"] = Field(
-        default="loss",
-        description="which round's weights are kept: best validation accuracy "
-        "(the loss breaks ties), lowest validation loss, or the last",
-    )
-    checkpoint_every: int = Field(default=25, ge=1, description="rounds between checkpoints")
+    protocol: Literal["regularized", "plain"] = "regularized"
+    """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
+    hidden: Count = 64
+    """width of the hidden layers"""
+    dropout: float = Field(0.5, ge=0, lt=1)
+    """dropout rate"""
+    lr: Positive = 0.01
+    """learning rate of Adam"""
+    weight_decay: NonNegative = 5e-4
+    """L2 penalty"""
+    normalize_features: bool = True
+    """scale every feature row to sum 1"""
+    rounds: Whole = 200
+    """rounds of the federation"""
+    patience: Whole = 0
+    """stop early when the validation loss has not improved for so many rounds; 0: never"""
+    select: Literal["accuracy", "loss", "last"] = "loss"
+    """which round's weights are kept: best validation accuracy (the loss breaks ties), lowest
+    validation loss, or the last"""
+    checkpoint_every: Count = 25
+    """rounds between checkpoints"""
 
     @model_validator(mode="before")
     @classmethod
@@ -87,35 +93,28 @@ class TrainSettings(BaseModel):
 class ClientsSettings(BaseModel):
     """How many clients it takes, and for how long the server waits for them."""
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
-    min_clients: int = Field(default=1, ge=1, description="fewer clients than this end the run")
-    secure_threshold: int = Field(
-        default=0,
-        ge=0,
-        description="fewest clients whose sum may be revealed; 0: the secure mode's own choice",
-    )
-    timeout: float = Field(
-        default=0, ge=0, description="seconds that a client may take for a round; 0: no limit"
-    )
+    min_clients: Count = 1
+    """fewer clients than this end the run"""
+    secure_threshold: Whole = 0
+    """fewest clients whose sum may be revealed; 0: the secure mode's own choice"""
+    timeout: NonNegative = 0
+    """seconds that a client may take for a round; 0: no limit"""
 
 
 class AveragingSettings(BaseModel):
     """How often and what clients exchange for one common model."""
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
-    local_epochs: int = Field(
-        default=3, ge=1, description="local epochs in a round (aggregate=parameters)"
-    )
-    aggregate: Literal["parameters", "gradients"] = Field(
-        default="gradients",
-        description="what is averaged: parameters after the local epochs, or the "
-        "gradient of every epoch (FL-AGCNS, Eq. 2)",
-    )
-    participation: float = Field(
-        default=1.0, gt=0, le=1, description="share of the clients that train in a round"
-    )
+    local_epochs: Count = 3
+    """local epochs in a round (aggregate=parameters)"""
+    aggregate: Literal["parameters", "gradients"] = "gradients"
+    """what is averaged: parameters after the local epochs, or the gradient of every epoch (FL-
+    AGCNS, Eq. 2)"""
+    participation: float = Field(1.0, gt=0, le=1)
+    """share of the clients that train in a round"""
 
 
 class TrialSettings(BaseModel):
@@ -124,22 +123,17 @@ class TrialSettings(BaseModel):
     ``rounds`` counts the final training only.
     """
 
-    model_config = _CONFIG
+    model_config = CONFIG
 
-    candidates: int = Field(default=200, ge=1, description="networks that are tried")
-    candidate_rounds: int = Field(
-        default=50, ge=1, description="rounds that each of them is trained for"
-    )
-    finalists: int = Field(
-        default=3,
-        ge=1,
-        description="best networks that are trained to the end; federated validation picks one",
-    )
-    fitness: Literal["loss", "accuracy"] = Field(
-        default="accuracy",
-        description="what networks are compared by on validation nodes; of equally accurate "
-        "ones the lower loss is better",
-    )
+    candidates: Count = 200
+    """networks that are tried"""
+    candidate_rounds: Count = 50
+    """rounds that each of them is trained for"""
+    finalists: Count = 3
+    """best networks that are trained to the end; federated validation picks one"""
+    fitness: Literal["loss", "accuracy"] = "accuracy"
+    """what networks are compared by on validation nodes; of equally accurate ones the lower loss is
+    better"""
 
 
 class AloneSettings(TrainSettings, NetworkSettings):

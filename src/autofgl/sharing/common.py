@@ -189,4 +189,4 @@ def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> Networ
     )
 
 
-COMMON = Sharing("common", CommonServer, CommonClient)
+COMMON = Sharing("common", CommonServer, CommonClient, network_spec)

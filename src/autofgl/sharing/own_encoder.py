@@ -274,4 +274,4 @@ def _relative_entropy(p: Distribution, q: Distribution) -> float:
     return float(np.sum(p[some] * np.log2(p[some] / q[some])))
 
 
-OWN_ENCODER = Sharing("own-encoder", OwnEncoderServer, OwnEncoderClient)
+OWN_ENCODER = Sharing("own-encoder", OwnEncoderServer, OwnEncoderClient, own_encoder_spec)

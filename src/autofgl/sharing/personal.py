@@ -16,7 +16,7 @@ from autofgl.federation.payload import Payload
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.rounds import RoundEngine, Sharing
-from autofgl.sharing.common import CommonClient, CommonServer
+from autofgl.sharing.common import CommonClient, CommonServer, network_spec
 
 #: Local epochs of the fine-tuning, where the settings say nothing else.
 PERSONAL_EPOCHS = 20
@@ -73,4 +73,4 @@ class PersonalServer(CommonServer):
         return replace(outcome, extra={**outcome.extra, **figures})
 
 
-PERSONAL = Sharing("personal", PersonalServer, PersonalClient)
+PERSONAL = Sharing("personal", PersonalServer, PersonalClient, network_spec)

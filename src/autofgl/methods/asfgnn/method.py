@@ -44,7 +44,7 @@ from autofgl.search.pruning import MedianRule
 from autofgl.search.random import RandomTuner
 from autofgl.search.tuner import Tuner
 from autofgl.seeding import child_seed
-from autofgl.sharing.own_encoder import OWN_ENCODER, own_encoder_spec
+from autofgl.sharing.own_encoder import OWN_ENCODER
 
 #: The study's file in the run folder.
 STUDY_FILE = "study.db"
@@ -63,11 +63,6 @@ class SFGNN(SharedTraining):
         """``per_client`` must name clients."""
         super().check(clients, settings, secure)
         hyper_parameters(settings, [graph.name for graph in clients])
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        own_encoder_spec(graph, settings)
 
     def __init__(
         self, federation: Federation, settings: SFGNNSettings, seed: int, secure: str = "none"
@@ -115,11 +110,6 @@ class ASFGNN(Method):
         names = [graph.name for graph in clients]
         hyper_parameters(settings, names)
         joint_space(settings, names)
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        own_encoder_spec(graph, settings)
 
     def work_in(self, folder: Path) -> None:
         """Keep the study in a file."""

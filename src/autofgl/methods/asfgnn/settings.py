@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from autofgl.errors import UserError, unknown_name
 from autofgl.runtime.recipe import changed
-from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.runtime.settings import ClientsSettings, Count, Share, TrainSettings
 from autofgl.search.codes import SearchError
 from autofgl.search.genes import Float, Gene, Genes, Integer, LogFloat, Ordinal
 
@@ -23,65 +23,53 @@ _WHOLE = ("layers", COMMON)
 class SFGNNSettings(ClientsSettings, TrainSettings):
     """Separated message passing and a federated discriminator."""
 
-    layers: int = Field(default=2, ge=1, le=16, description="depth K of the message passing")
-    select: Literal["accuracy", "loss", "last"] = Field(
-        default="accuracy",
-        description="which round's weights are kept: best mean of the clients' validation "
-        "accuracies (the loss breaks ties), lowest validation loss, or the last",
-    )
-    chosen_by: Literal["federation", "client"] = Field(
-        default="federation",
-        description="who says which round that is: all together, or each client for itself by its "
-        "own validation nodes, as if it were alone",
-    )
-    local_epochs: int = Field(default=1, ge=1, description="local steps of a client in a round")
-    mixing: Literal["js", "none", "constant"] = Field(
-        default="js",
-        description="js: a client keeps the share JS(Q_i, Q_s) of its own discriminator; "
-        "none: it takes the mean as it is; constant: it keeps the share 'keep'",
-    )
-    keep: float = Field(
-        default=0.5, ge=0, le=1, description="mixing=constant: from 0, the mean, to 1, its own"
-    )
-    per_client: str = Field(
-        default="",
-        description="hyper-parameters of single clients, such as "
-        "'client-0 layers=4 lr=0.005; client-1 dropout=0'",
-    )
-    collect_models: bool = Field(
-        default=False,
-        description="put every client's whole network into the run folder; else message passing "
-        "never leaves its client",
-    )
+    layers: int = Field(2, ge=1, le=16)
+    """depth K of the message passing"""
+    select: Literal["accuracy", "loss", "last"] = "accuracy"
+    """which round's weights are kept: best mean of the clients' validation accuracies (the loss
+    breaks ties), lowest validation loss, or the last"""
+    chosen_by: Literal["federation", "client"] = "federation"
+    """who says which round that is: all together, or each client for itself by its own validation
+    nodes, as if it were alone"""
+    local_epochs: Count = 1
+    """local steps of a client in a round"""
+    mixing: Literal["js", "none", "constant"] = "js"
+    """js: a client keeps the share JS(Q_i, Q_s) of its own discriminator; none: it takes the mean
+    as it is; constant: it keeps the share 'keep'"""
+    keep: Share = 0.5
+    """mixing=constant: from 0, the mean, to 1, its own"""
+    per_client: str = ""
+    """hyper-parameters of single clients, such as 'client-0 layers=4 lr=0.005; client-1 dropout=0'
+    hyper-parameters of single clients, such as 'client-0 layers=4 lr=0.005; client-1 dropout=0'"""
+    collect_models: bool = False
+    """put every client's whole network into the run folder; else message passing never leaves its
+    client"""
 
 
 class ASFGNNSettings(SFGNNSettings):
     """Trials of SFGNN with hyper-parameters that a searcher proposes, then a training to keep."""
 
-    searcher: Literal["bayes", "random", "grid"] = Field(
-        default="bayes", description="who proposes hyper-parameters; grid needs lists"
-    )
-    trials: int = Field(default=30, ge=1, description="hyper-parameter sets that are tried")
-    trial_rounds: int = Field(default=100, ge=1, description="rounds of a trial")
-    startup: int = Field(default=10, ge=1, description="trials of the space-filling design (bayes)")
-    pruning: bool = Field(
-        default=False, description="end trials early that are worse than the median so far"
-    )
-    joint: bool = Field(
-        default=True,
-        description="hyper-parameters of every client on its own, in one space; "
-        "false: the same for all clients",
-    )
+    searcher: Literal["bayes", "random", "grid"] = "bayes"
+    """who proposes hyper-parameters; grid needs lists"""
+    trials: Count = 30
+    """hyper-parameter sets that are tried"""
+    trial_rounds: Count = 100
+    """rounds of a trial"""
+    startup: Count = 10
+    """trials of the space-filling design (bayes)"""
+    pruning: bool = False
+    """end trials early that are worse than the median so far"""
+    joint: bool = True
+    """hyper-parameters of every client on its own, in one space; false: the same for all clients"""
     tune_dropout: str = Field(default="0..0.6", description=f"values of dropout; {_FORM}")
-    tune_weight_decay: str = Field(
-        default="1e-5..1e-2 log", description="values of weight_decay; empty: not tuned"
-    )
-    tune_layers: str = Field(default="1..5", description="values of layers; empty: not tuned")
-    tune_lr: str = Field(default="5e-4..2e-2 log", description="values of lr; empty: not tuned")
-    tune_hidden: str = Field(
-        default="64,128,256,512",
-        description="values of hidden, common to all clients; empty: not tuned",
-    )
+    tune_weight_decay: str = "1e-5..1e-2 log"
+    """values of weight_decay; empty: not tuned"""
+    tune_layers: str = "1..5"
+    """values of layers; empty: not tuned"""
+    tune_lr: str = "5e-4..2e-2 log"
+    """values of lr; empty: not tuned"""
+    tune_hidden: str = "64,128,256,512"
+    """values of hidden, common to all clients; empty: not tuned"""
 
     @field_validator(*(f"tune_{name}" for name in (*OWN, COMMON)), mode="before")
     @classmethod

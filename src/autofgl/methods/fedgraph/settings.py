@@ -4,107 +4,87 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.runtime.settings import (
+    ClientsSettings,
+    Count,
+    NonNegative,
+    Positive,
+    Share,
+    TrainSettings,
+    Whole,
+)
 
 
 class FedGraphSettings(ClientsSettings, TrainSettings):
     """The paper's training (section 5.1), its sampling, and the learning of the latter."""
 
-    hidden: int = Field(default=16, ge=1, description="width of the hidden layers")
-    weight_decay: float = Field(
-        default=0.0,
-        ge=0,
-        description="L2 penalty; Adam makes a full step of it wherever a client's own gradient is "
-        "zero, as with features that none of its nodes has",
-    )
-    normalize_features: bool = Field(
-        default=False,
-        description="scale every feature row to sum 1; a word that few clients have moves by a "
-        "fraction of 'lr' in a round, and small features then take thousands of rounds",
-    )
-    layers: int = Field(default=2, ge=1, le=8, description="number K of graph convolutions")
-    rounds: int = Field(default=300, ge=0, description="rounds of the federation")
-    iterations: int = Field(
-        default=1, ge=1, description="mini-batches of a client in a round, each with an exchange"
-    )
-    evaluate_every: int = Field(
-        default=1, ge=1, description="rounds between two evaluations of the clients' nodes"
-    )
-    share: Literal["hidden", "all", "none"] = Field(
-        default="hidden",
-        description="whose embeddings count across clients: those of hidden layers (the paper's), "
-        "the first convolution's too, or none",
-    )
-    sampler: Literal["ddpg", "full", "sage", "fastgcn", "fixed"] = Field(
-        default="full",
-        description="who says what is sampled: a learned policy, nobody (full batch), "
-        "GraphSAGE, FastGCN, or 'keep'",
-    )
-    batch: int = Field(default=256, ge=1, description="labeled nodes in a client's mini-batch")
-    keep: str = Field(
-        default="0.5",
-        description="fixed: probability to keep a neighbor, one for all convolutions or one each",
-    )
-    fanouts: str = Field(
-        default="10,25",
-        description="sage: neighbors of a node in each convolution, first to last",
-    )
-    layer_size: int = Field(default=256, ge=1, description="fastgcn: nodes sampled per convolution")
-    policy: str = Field(
-        default="",
-        description="ddpg: file with a policy that was learned before; else it is learned",
-    )
-    episodes: int = Field(default=16, ge=1, description="ddpg: trainings to learn from")
-    episode_rounds: int = Field(default=25, ge=1, description="ddpg: rounds of each of them")
-    profile_rounds: int = Field(
-        default=25, ge=2, description="ddpg: rounds with random policies before the first of them"
-    )
-    warm_up: int = Field(
-        default=8,
-        ge=0,
-        description="ddpg: first episodes, each with a random policy of its own; half of all "
-        "at most",
-    )
-    target_accuracy: float = Field(
-        default=0.9, ge=0, le=1, description="ddpg: accuracy Λ that the reward aims at (Eq. 9)"
-    )
-    omega: float = Field(default=128.0, gt=1, description="ddpg: base Ω of the reward (Eq. 9)")
-    penalty: float = Field(
-        default=0.3,
-        gt=0,
-        description="ddpg: penalty α(δ-β) of a random policy on average; the paper has about 1, "
-        "with which a policy saves still more and gives up accuracy for it",
-    )
-    delta: Literal["cost", "time"] = Field(
-        default="cost",
-        description="ddpg: δ of the reward: sampled edges times width, the same in every run, "
-        "or seconds",
-    )
-    noise: float = Field(default=0.3, ge=0.02, description="ddpg: exploration in the first episode")
-    noise_decay: float = Field(
-        default=0.93, gt=0, le=1, description="ddpg: factor of the exploration from one to the next"
-    )
-    learn_steps: int = Field(default=2, ge=1, description="ddpg: mini-batches learned in a round")
-    actor_lr: float = Field(default=3e-4, gt=0, description="ddpg: learning rate of the actor")
-    soft_update: float = Field(
-        default=0.02, gt=0, le=1, description="ddpg: φ, how fast the target networks follow"
-    )
-    critic_weight_decay: float = Field(
-        default=0.0,
-        ge=0,
-        description="ddpg: L2 penalty of the critic; with the 0.01 of the authors' code it barely "
-        "tells actions apart",
-    )
-    server_share: float = Field(
-        default=0.0,
-        ge=0,
-        lt=1,
-        description="share of the nodes that the server keeps from all clients to judge by; 0: "
-        "federated validation",
-    )
-    server_graph: str = Field(
-        default="", description="graph file of the server to judge by, where sites have their own"
-    )
+    hidden: Count = 16
+    """width of the hidden layers"""
+    weight_decay: NonNegative = 0.0
+    """L2 penalty; Adam makes a full step of it wherever a client's own gradient is zero, as with
+    features that none of its nodes has"""
+    normalize_features: bool = False
+    """scale every feature row to sum 1; a word that few clients have moves by a fraction of 'lr' in
+    a round, and small features then take thousands of rounds"""
+    layers: int = Field(2, ge=1, le=8)
+    """number K of graph convolutions"""
+    rounds: Whole = 300
+    """rounds of the federation"""
+    iterations: Count = 1
+    """mini-batches of a client in a round, each with an exchange"""
+    evaluate_every: Count = 1
+    """rounds between two evaluations of the clients' nodes"""
+    share: Literal["hidden", "all", "none"] = "hidden"
+    """whose embeddings count across clients: those of hidden layers (the paper's), the first
+    convolution's too, or none"""
+    sampler: Literal["ddpg", "full", "sage", "fastgcn", "fixed"] = "full"
+    """who says what is sampled: a learned policy, nobody (full batch), GraphSAGE, FastGCN, or
+    'keep'"""
+    batch: Count = 256
+    """labeled nodes in a client's mini-batch"""
+    keep: str = "0.5"
+    """fixed: probability to keep a neighbor, one for all convolutions or one each"""
+    fanouts: str = "10,25"
+    """sage: neighbors of a node in each convolution, first to last"""
+    layer_size: Count = 256
+    """fastgcn: nodes sampled per convolution"""
+    policy: str = ""
+    """ddpg: file with a policy that was learned before; else it is learned"""
+    episodes: Count = 16
+    """ddpg: trainings to learn from"""
+    episode_rounds: Count = 25
+    """ddpg: rounds of each of them"""
+    profile_rounds: int = Field(25, ge=2)
+    """ddpg: rounds with random policies before the first of them"""
+    warm_up: Whole = 8
+    """ddpg: first episodes, each with a random policy of its own; half of all at most"""
+    target_accuracy: Share = 0.9
+    """ddpg: accuracy Λ that the reward aims at (Eq. 9)"""
+    omega: float = Field(128.0, gt=1)
+    """ddpg: base Ω of the reward (Eq. 9)"""
+    penalty: Positive = 0.3
+    """ddpg: penalty α(δ-β) of a random policy on average; the paper has about 1, with which a
+    policy saves still more and gives up accuracy for it"""
+    delta: Literal["cost", "time"] = "cost"
+    """ddpg: δ of the reward: sampled edges times width, the same in every run, or seconds"""
+    noise: float = Field(0.3, ge=0.02)
+    """ddpg: exploration in the first episode"""
+    noise_decay: float = Field(0.93, gt=0, le=1)
+    """ddpg: factor of the exploration from one to the next"""
+    learn_steps: Count = 2
+    """ddpg: mini-batches learned in a round"""
+    actor_lr: Positive = 3e-4
+    """ddpg: learning rate of the actor"""
+    soft_update: float = Field(0.02, gt=0, le=1)
+    """ddpg: φ, how fast the target networks follow"""
+    critic_weight_decay: NonNegative = 0.0
+    """ddpg: L2 penalty of the critic; with the 0.01 of the authors' code it barely tells actions
+    apart"""
+    server_share: float = Field(0.0, ge=0, lt=1)
+    """share of the nodes that the server keeps from all clients to judge by; 0: federated
+    validation"""
+    server_graph: str = ""
+    """graph file of the server to judge by, where sites have their own"""
 
     @field_validator("keep", "fanouts", mode="before")
     @classmethod

@@ -26,10 +26,9 @@ from autofgl.runtime.local_model import (
     load_optimizer_state,
     optimizer_state,
 )
-from autofgl.runtime.rounds import RoundClient
+from autofgl.runtime.rounds import RoundClient, Sharing
 from autofgl.search import Memo, Variation, client_step
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.common import COMMON
 
 
 class SharedSuperNet:
@@ -85,9 +84,14 @@ class FLAGCNSClient(RoundClient):
     }  # fmt: skip
 
     def __init__(
-        self, context: Context, data: ClientData, settings: FLAGCNSSettings, secure: str
+        self,
+        context: Context,
+        data: ClientData,
+        ways: Mapping[str, Sharing],
+        settings: FLAGCNSSettings,
+        secure: str,
     ) -> None:
-        super().__init__(context, data, {"common": COMMON}, settings, secure)
+        super().__init__(context, data, ways, settings, secure)
         graph = data.graph
         self._space = make_space(settings)
         self._codes = make_codes(self._space)

@@ -26,14 +26,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from autofgl.federation.federation import Federation
-from autofgl.federation.party import PartyFactory
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import FLAGCNSClient
 from autofgl.methods.fl_agcns.generations import Generations
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
-from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row
@@ -50,7 +47,7 @@ from autofgl.runtime.trials import (
     most_accurate,
     smallest_of_the_best_first,
 )
-from autofgl.sharing.common import COMMON, network_spec
+from autofgl.sharing.common import COMMON
 
 #: Share of the generations' time after which they evolve, warmed up or not.
 WARMUP_SHARE = 2 / 3
@@ -61,6 +58,7 @@ class FLAGCNS(Method):
 
     Settings = FLAGCNSSettings
     ways: ClassVar = {"common": COMMON}
+    Client = FLAGCNSClient
     settings: FLAGCNSSettings
 
     def __init__(
@@ -74,19 +72,6 @@ class FLAGCNS(Method):
         self._candidates: list[str] = []
         self._trial_rounds = 0
         self._generations = settings.generations
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        network_spec(graph, settings)
-
-    @classmethod
-    def party(
-        cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
-    ) -> PartyFactory:
-        """The client side."""
-        data = ClientData(graph, seed)
-        return lambda context: FLAGCNSClient(context, data, settings, secure)
 
     @property
     def done(self) -> bool:

@@ -27,9 +27,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from autofgl.federation.federation import Federation
-from autofgl.federation.party import Context, PartyFactory
+from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import SharedSuperNet
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.supernet.relaxed import (
@@ -51,10 +50,10 @@ from autofgl.runtime.local_model import (
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundClient, RoundEngine
+from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
-from autofgl.sharing.common import COMMON, network_spec
+from autofgl.sharing.common import COMMON
 
 #: Of Adam on α, as in DARTS.
 BETAS = (0.5, 0.999)
@@ -70,9 +69,14 @@ class DartsClient(RoundClient):
     }  # fmt: skip
 
     def __init__(
-        self, context: Context, data: ClientData, settings: DartsSettings, secure: str
+        self,
+        context: Context,
+        data: ClientData,
+        ways: Mapping[str, Sharing],
+        settings: DartsSettings,
+        secure: str,
     ) -> None:
-        super().__init__(context, data, {"common": COMMON}, settings, secure)
+        super().__init__(context, data, ways, settings, secure)
         self._supernet = SharedSuperNet(data.graph, settings, data.seed)
         self._relaxed = RelaxedNetwork(self._supernet.network)
         self._inputs = data.inputs(settings.normalize_features)
@@ -170,6 +174,7 @@ class FLDarts(Method):
 
     Settings = DartsSettings
     ways: ClassVar = {"common": COMMON}
+    Client = DartsClient
     settings: DartsSettings
 
     def __init__(
@@ -189,19 +194,6 @@ class FLDarts(Method):
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        network_spec(graph, settings)
-
-    @classmethod
-    def party(
-        cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
-    ) -> PartyFactory:
-        """The client side."""
-        data = ClientData(graph, seed)
-        return lambda context: DartsClient(context, data, settings, secure)
 
     @property
     def done(self) -> bool:

@@ -11,14 +11,13 @@ budget is spent, whichever comes first.
 
 from typing import Any, ClassVar
 
-from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import CandidateSettings, RLSettings, make_codes, make_space
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.recipe_search import RecipeSearch
 from autofgl.search import QLearning, RandomSearch, scaled_schedule
 from autofgl.search.q_learning import likelihood
 from autofgl.seeding import numpy_generator
-from autofgl.sharing.common import COMMON, network_spec
+from autofgl.sharing.common import COMMON
 
 
 class FLRandom(RecipeSearch):
@@ -26,11 +25,6 @@ class FLRandom(RecipeSearch):
 
     Settings = CandidateSettings
     ways: ClassVar = {"common": COMMON}
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        network_spec(graph, settings)
 
     def make_searcher(self) -> RandomSearch:
         """Samples without repeats."""
@@ -52,11 +46,6 @@ class FLRL(RecipeSearch):
 
     Settings = RLSettings
     ways: ClassVar = {"common": COMMON}
-
-    @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a training protocol that no network of the space can have."""
-        network_spec(graph, settings)
 
     def make_searcher(self) -> QLearning:
         """The agent; accuracy is its reward as in BlockQNN, or the likelihood of the labels."""

@@ -3,11 +3,20 @@
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from autofgl.nn.choices import CONVOLUTIONS, PAPER_TYPES
 from autofgl.nn.space import Genotype, Space
-from autofgl.runtime.settings import FederatedTraining, TrialSettings
+from autofgl.runtime.settings import (
+    CONFIG,
+    Count,
+    FederatedTraining,
+    NonNegative,
+    Positive,
+    Share,
+    TrialSettings,
+    Whole,
+)
 from autofgl.search import Codes
 
 
@@ -18,34 +27,26 @@ class SpaceSettings(BaseModel):
     while their validation loss still falls, so that they train until it does not.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = CONFIG
 
-    rounds: int = Field(default=600, ge=0, description="rounds of the federation, at most")
-    patience: int = Field(
-        default=100,
-        ge=0,
-        description="stop early when the validation loss has not improved for so many rounds; "
-        "0: never",
-    )
-    layers: int = Field(default=6, ge=1, le=12, description="most layers of a network, L")
+    rounds: Whole = 600
+    """rounds of the federation, at most"""
+    patience: Whole = 100
+    """stop early when the validation loss has not improved for so many rounds; 0: never"""
+    layers: int = Field(6, ge=1, le=12)
+    """most layers of a network, L"""
     types: str = Field(
         default=",".join(PAPER_TYPES),
         description="kinds of layers to choose from, separated by commas: the paper's twelve, and "
         f"beyond it {', '.join(kind for kind in CONVOLUTIONS if kind not in PAPER_TYPES)}",
     )
-    layer_dropout: float = Field(
-        default=0.0, ge=0, lt=1, description="dropout before every convolution"
-    )
-    fusion: Literal["all", "leaves"] = Field(
-        default="all", description="which layers' outputs are averaged"
-    )
-    stop: float = Field(
-        default=0.3,
-        ge=0,
-        le=1,
-        description="probability that a random network ends before a given layer; the paper's "
-        "uniform genes would end every second one before its first",
-    )
+    layer_dropout: float = Field(0.0, ge=0, lt=1)
+    """dropout before every convolution"""
+    fusion: Literal["all", "leaves"] = "all"
+    """which layers' outputs are averaged"""
+    stop: Share = 0.3
+    """probability that a random network ends before a given layer; the paper's uniform genes would
+    end every second one before its first"""
 
     @field_validator("types")
     @classmethod
@@ -63,70 +64,46 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
 
-    population: int = Field(default=60, ge=2, description="number of codes, |P|")
-    generations: int = Field(default=250, ge=1, description="generations, E_evo")
-    weight_steps: int = Field(
-        default=5, ge=1, description="SuperNet steps in a generation, E_weight"
-    )
-    warmup: int = Field(
-        default=25,
-        ge=0,
-        description="first generations that train the SuperNet on random codes and do not evolve; "
-        "the paper has none",
-    )
-    codes_per_step: int = Field(
-        default=20,
-        ge=0,
-        description="codes of P that a SuperNet step samples; 0: all, as in the paper",
-    )
-    optimizers: Literal["both", "controller", "clients"] = Field(
-        default="both", description="who evolves (the paper's ablation)"
-    )
-    objectives: str = Field(
-        default="loss,params",
-        description="what codes are compared by: loss or accuracy on validation nodes, and, "
-        "separated by commas, params and latency",
-    )
-    start: str = Field(
-        default="",
-        description="known architectures to begin with, separated by ';', as in "
-        "'relu | gcn<0 gcn<1 | identity'",
-    )
-    per_predecessor: bool = Field(
-        default=False, description="a convolution for each predecessor, as in the authors' code"
-    )
-    search_lr: float = Field(
-        default=0.005, ge=0, description="learning rate of the SuperNet; 0: that of the training"
-    )
-    search_weight_decay: float = Field(
-        default=0,
-        ge=0,
-        description="L2 penalty on the SuperNet; the mean gradient of many networks is small, and "
-        "a usual penalty would outweigh it",
-    )
-    trials: int = Field(
-        default=40,
-        ge=0,
-        description="codes that are trained briefly on their own, to choose the finalists: the "
-        "best of the search, then their offspring; 0: shared weights alone choose",
-    )
-    search_share: float = Field(
-        default=0.5,
-        gt=0,
-        le=1,
-        description="share of a time budget after which trials begin, all generations made or not",
-    )
-    trial_rounds: int = Field(
-        default=100,
-        ge=1,
-        description="rounds of such a training; after 50 networks that learn fast look best",
-    )
-    finalists: int = Field(
-        default=3, ge=1, description="best codes that are trained; federated validation picks one"
-    )
-    tournament: int = Field(default=3, ge=1, description="size of the tournaments")
-    crossover: float = Field(default=0.5, ge=0, le=1, description="share of genes that are swapped")
-    mutation: float = Field(default=0.125, ge=0, le=1, description="mutation rate of each gene")
+    population: int = Field(60, ge=2)
+    """number of codes, |P|"""
+    generations: Count = 250
+    """generations, E_evo"""
+    weight_steps: Count = 5
+    """SuperNet steps in a generation, E_weight"""
+    warmup: Whole = 25
+    """first generations that train the SuperNet on random codes and do not evolve; the paper has
+    none"""
+    codes_per_step: Whole = 20
+    """codes of P that a SuperNet step samples; 0: all, as in the paper"""
+    optimizers: Literal["both", "controller", "clients"] = "both"
+    """who evolves (the paper's ablation)"""
+    objectives: str = "loss,params"
+    """what codes are compared by: loss or accuracy on validation nodes, and, separated by commas,
+    params and latency"""
+    start: str = ""
+    """known architectures to begin with, separated by ';', as in 'relu | gcn<0 gcn<1 | identity'"""
+    per_predecessor: bool = False
+    """a convolution for each predecessor, as in the authors' code"""
+    search_lr: NonNegative = 0.005
+    """learning rate of the SuperNet; 0: that of the training"""
+    search_weight_decay: NonNegative = 0
+    """L2 penalty on the SuperNet; the mean gradient of many networks is small, and a usual penalty
+    would outweigh it"""
+    trials: Whole = 40
+    """codes that are trained briefly on their own, to choose the finalists: the best of the search,
+    then their offspring; 0: shared weights alone choose"""
+    search_share: float = Field(0.5, gt=0, le=1)
+    """share of a time budget after which trials begin, all generations made or not"""
+    trial_rounds: Count = 100
+    """rounds of such a training; after 50 networks that learn fast look best"""
+    finalists: Count = 3
+    """best codes that are trained; federated validation picks one"""
+    tournament: Count = 3
+    """size of the tournaments"""
+    crossover: Share = 0.5
+    """share of genes that are swapped"""
+    mutation: Share = 0.125
+    """mutation rate of each gene"""
 
     @field_validator("objectives")
     @classmethod
@@ -164,41 +141,30 @@ class CandidateSettings(TrialSettings, SpaceSettings, FederatedTraining):
 class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
     """FL-RL: what the agent of Q-learning remembers, and how fast it learns."""
 
-    memory: int = Field(
-        default=1, ge=0, le=3, description="previous genes that a state of the agent holds"
-    )
-    rate: float = Field(
-        default=0.1, gt=0, le=1, description="learning rate of the agent's Bellman updates"
-    )
-    replay: int = Field(
-        default=128, ge=0, description="past networks that are learned from again after each one"
-    )
+    memory: int = Field(1, ge=0, le=3)
+    """previous genes that a state of the agent holds"""
+    rate: float = Field(0.1, gt=0, le=1)
+    """learning rate of the agent's Bellman updates"""
+    replay: Whole = 128
+    """past networks that are learned from again after each one"""
 
 
 class DartsSettings(SpaceSettings, FederatedTraining):
     """FL-Gradient: first-order DARTS over the SuperNet, then the final training."""
 
-    generations: int = Field(default=250, ge=1, description="architecture steps")
-    weight_steps: int = Field(
-        default=1, ge=1, description="SuperNet steps before each architecture step"
-    )
-    search_weight_decay: float = Field(
-        default=0,
-        ge=0,
-        description="L2 penalty on the SuperNet's weights in the search",
-    )
-    search_lr: float = Field(
-        default=0, ge=0, description="learning rate of the SuperNet; 0: that of the training"
-    )
-    arch_lr: float = Field(
-        default=0.01,
-        gt=0,
-        description="learning rate of the architecture parameters; DARTS has 3e-4 for many more "
-        "steps, which a few hundred would hardly move",
-    )
-    arch_weight_decay: float = Field(
-        default=1e-3, ge=0, description="L2 penalty on the architecture parameters"
-    )
+    generations: Count = 250
+    """architecture steps"""
+    weight_steps: Count = 1
+    """SuperNet steps before each architecture step"""
+    search_weight_decay: NonNegative = 0
+    """L2 penalty on the SuperNet's weights in the search"""
+    search_lr: NonNegative = 0
+    """learning rate of the SuperNet; 0: that of the training"""
+    arch_lr: Positive = 0.01
+    """learning rate of the architecture parameters; DARTS has 3e-4 for many more steps, which a few
+    hundred would hardly move"""
+    arch_weight_decay: NonNegative = 1e-3
+    """L2 penalty on the architecture parameters"""
 
 
 def make_space(settings: SpaceSettings) -> Space:

@@ -46,6 +46,7 @@ from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import Sharing
+from autofgl.runtime.settings import model_spec
 from autofgl.search.genes import Chromosome
 from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient, MetaServer
@@ -341,4 +342,4 @@ class SelfConfiguredServer(MetaServer):
         return Configurations(ModelSpec.from_json(self.spec), self.settings)
 
 
-SELF_CONFIGURED = Sharing("self-configured", SelfConfiguredServer, SelfConfiguredClient)
+SELF_CONFIGURED = Sharing("self-configured", SelfConfiguredServer, SelfConfiguredClient, model_spec)

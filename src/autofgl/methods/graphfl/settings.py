@@ -5,7 +5,16 @@ from typing import ClassVar, Literal
 from pydantic import Field, field_validator
 
 from autofgl.errors import unknown_name
-from autofgl.runtime.settings import ClientsSettings, NetworkSettings, TrainSettings
+from autofgl.runtime.settings import (
+    ClientsSettings,
+    Count,
+    NetworkSettings,
+    NonNegative,
+    Positive,
+    Share,
+    TrainSettings,
+    Whole,
+)
 from autofgl.search.genetic import Breeding
 
 #: Networks whose parameters are slices of a wider one of their kind. Those of gat are not: its
@@ -23,62 +32,48 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
 
     renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer"}
 
-    model: str = Field(default="sgc", description="network family, e.g. sgc (the paper's), gcn")
-    lr: float = Field(default=0.01, gt=0, description="rate of the outer step")
-    normalize_features: bool = Field(
-        default=False,
-        description="scale every feature row to sum 1; the bias then adapts faster than the rest",
-    )
-    rounds: int = Field(default=100, ge=0, description="rounds of the federation")
-    select: Literal["accuracy", "loss", "last"] = Field(
-        default="last",
-        description="which round's weights are kept: the last, best validation accuracy "
-        "(the loss breaks ties), or lowest validation loss; figures after adaptation",
-    )
-    tasks: int = Field(default=1, ge=1, description="tasks whose mean makes an outer step")
-    outer_steps: int = Field(default=1, ge=1, description="outer steps of a client in a round")
-    support: int = Field(
-        default=0,
-        ge=0,
-        description="nodes of a task to adapt to, of a client's labeled ones; 0: half of them",
-    )
-    query: int = Field(
-        default=0, ge=0, description="nodes of a task to judge by; 0: all that are left"
-    )
-    inner_steps: int = Field(default=10, ge=0, description="steps of the adaptation to a task")
-    inner_lr: float = Field(default=0.1, gt=0, description="rate of these steps")
-    first_order: bool = Field(
-        default=False, description="leave the second derivatives out of the outer step"
-    )
-    optimizer: Literal["adam", "sgd"] = Field(
-        default="adam", description="what takes the outer step"
-    )
-    adapt_steps: int = Field(
-        default=10, ge=0, description="steps of the adaptation before an evaluation"
-    )
-    adapt_lr: float = Field(default=0.0, ge=0, description="rate of these steps; 0: inner_lr")
-    adapt_support: int = Field(
-        default=0,
-        ge=0,
-        description="labeled nodes to adapt to before an evaluation; 0: all training nodes",
-    )
-    adapt: Literal["always", "if-better"] = Field(
-        default="always",
-        description="whether clients adapt in the test phase: always, or if the federation's "
-        "validation accuracy is no worse with it than without",
-    )
-    new_clients: int = Field(
-        default=0, ge=0, description="so many clients, the last, never train and only adapt"
-    )
-    unseen_classes: int = Field(
-        default=0,
-        ge=0,
-        description="so many classes, chosen by the seed, are in no task: only the test phase "
-        "adapts to them",
-    )
-    participation: float = Field(
-        default=1.0, gt=0, le=1, description="share of the clients that train in a round"
-    )
+    model: str = "sgc"
+    """network family, e.g. sgc (the paper's), gcn"""
+    lr: Positive = 0.01
+    """rate of the outer step"""
+    normalize_features: bool = False
+    """scale every feature row to sum 1; the bias then adapts faster than the rest"""
+    rounds: Whole = 100
+    """rounds of the federation"""
+    select: Literal["accuracy", "loss", "last"] = "last"
+    """which round's weights are kept: the last, best validation accuracy (the loss breaks ties), or
+    lowest validation loss; figures after adaptation"""
+    tasks: Count = 1
+    """tasks whose mean makes an outer step"""
+    outer_steps: Count = 1
+    """outer steps of a client in a round"""
+    support: Whole = 0
+    """nodes of a task to adapt to, of a client's labeled ones; 0: half of them"""
+    query: Whole = 0
+    """nodes of a task to judge by; 0: all that are left"""
+    inner_steps: Whole = 10
+    """steps of the adaptation to a task"""
+    inner_lr: Positive = 0.1
+    """rate of these steps"""
+    first_order: bool = False
+    """leave the second derivatives out of the outer step"""
+    optimizer: Literal["adam", "sgd"] = "adam"
+    """what takes the outer step"""
+    adapt_steps: Whole = 10
+    """steps of the adaptation before an evaluation"""
+    adapt_lr: NonNegative = 0.0
+    """rate of these steps; 0: inner_lr"""
+    adapt_support: Whole = 0
+    """labeled nodes to adapt to before an evaluation; 0: all training nodes"""
+    adapt: Literal["always", "if-better"] = "always"
+    """whether clients adapt in the test phase: always, or if the federation's validation accuracy
+    is no worse with it than without"""
+    new_clients: Whole = 0
+    """so many clients, the last, never train and only adapt"""
+    unseen_classes: Whole = 0
+    """so many classes, chosen by the seed, are in no task: only the test phase adapts to them"""
+    participation: float = Field(1.0, gt=0, le=1)
+    """share of the clients that train in a round"""
 
 
 class GraphFLGASettings(GraphFLSettings):
@@ -96,59 +91,43 @@ class GraphFLGASettings(GraphFLSettings):
         "optimisers": "optimizers",
     }
 
-    optimizer: Literal["adam", "sgd"] = Field(
-        default="sgd", description="what takes the outer step at first"
-    )
-    lr: float = Field(
-        default=1.0, gt=0, description="rate of the outer step at first, of gradient descent's size"
-    )
-    adapt: Literal["always", "if-better"] = Field(
-        default="if-better",
-        description="whether clients adapt in the test phase: always, or if the federation's "
-        "validation accuracy is no worse with it than without",
-    )
-    mode: Literal["continuous", "parallel", "threshold"] = Field(
-        default="continuous",
-        description="when a client evolves: in every round that it trains in, in a process beside "
-        "the training, or when it is below the threshold",
-    )
-    searcher: Literal["genetic", "random"] = Field(
-        default="genetic",
-        description="how chromosomes come about; random: as many, sampled instead of bred",
-    )
-    population: int = Field(default=20, ge=2, description="chromosomes in a population")
-    iterations: int = Field(default=10, ge=1, description="populations that a client evaluates")
-    retention: float = Field(default=0.4, ge=0, le=1, description="share that lives on, the best")
-    random_selection: float = Field(
-        default=0.1, ge=0, le=1, description="probability with which one of the others lives on"
-    )
-    crossover: float = Field(
-        default=0.5, ge=0, le=1, description="probability that a gene is the father's"
-    )
-    mutation: float = Field(default=0.2, ge=0, le=1, description="probability of a mutation")
-    environment: bool = Field(
-        default=True, description="whether the first population has the settings given here"
-    )
-    evolve_structure: bool = Field(
-        default=True, description="whether the network is in the chromosome, or the rates alone"
-    )
-    structure_after: int = Field(
-        default=5,
-        ge=0,
-        description="for so many rounds clients keep the shape of the environment's network: "
-        "before it is trained, any other may seem better",
-    )
-    structure_margin: float = Field(
-        default=1.0,
-        ge=0,
-        description="standard errors by which a network of another shape than the environment's "
-        "must be better on the client's validation nodes",
-    )
-    equal_steps: bool = Field(
-        default=True,
-        description="all clients move the average equally far: as far as they wanted to on average "
-        "in the last round. Otherwise those with large rates decide where it goes",
-    )
+    optimizer: Literal["adam", "sgd"] = "sgd"
+    """what takes the outer step at first"""
+    lr: Positive = 1.0
+    """rate of the outer step at first, of gradient descent's size"""
+    adapt: Literal["always", "if-better"] = "if-better"
+    """whether clients adapt in the test phase: always, or if the federation's validation accuracy
+    is no worse with it than without"""
+    mode: Literal["continuous", "parallel", "threshold"] = "continuous"
+    """when a client evolves: in every round that it trains in, in a process beside the training, or
+    when it is below the threshold"""
+    searcher: Literal["genetic", "random"] = "genetic"
+    """how chromosomes come about; random: as many, sampled instead of bred"""
+    population: int = Field(20, ge=2)
+    """chromosomes in a population"""
+    iterations: Count = 10
+    """populations that a client evaluates"""
+    retention: Share = 0.4
+    """share that lives on, the best"""
+    random_selection: Share = 0.1
+    """probability with which one of the others lives on"""
+    crossover: Share = 0.5
+    """probability that a gene is the father's"""
+    mutation: Share = 0.2
+    """probability of a mutation"""
+    environment: bool = True
+    """whether the first population has the settings given here"""
+    evolve_structure: bool = True
+    """whether the network is in the chromosome, or the rates alone"""
+    structure_after: Whole = 5
+    """for so many rounds clients keep the shape of the environment's network: before it is trained,
+    any other may seem better"""
+    structure_margin: NonNegative = 1.0
+    """standard errors by which a network of another shape than the environment's must be better on
+    the client's validation nodes"""
+    equal_steps: bool = True
+    """all clients move the average equally far: as far as they wanted to on average in the last
+    round. Otherwise those with large rates decide where it goes"""
     families: str = Field(
         default="sgc,gcn,appnp",
         description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}",
@@ -158,40 +137,24 @@ class GraphFLGASettings(GraphFLSettings):
         description=f"what may take a client's outer step, besides 'optimizer': "
         f"{', '.join(OPTIMIZERS)}; Adam's steps on a few nodes do not average well",
     )
-    deepest: int = Field(default=2, ge=2, le=8, description="most layers that a client may choose")
-    fitness: Literal["both", "trained", "adapted"] = Field(
-        default="both",
-        description="whose validation accuracy counts: the trained network's, that after "
-        "adaptation as in the test phase, or the mean of both",
-    )
-    measure: Literal["score", "accuracy"] = Field(
-        default="score",
-        description="what is measured on validation nodes: accuracy, or its mean with 1 - loss / "
-        "loss of guessing, which tells smaller differences",
-    )
-    alone: bool = Field(
-        default=False,
-        description="judge a trained network as it is, and not as much of its training as an "
-        "average leaves",
-    )
-    time_weight: float = Field(
-        default=0.0,
-        ge=0,
-        description="validation accuracy that a second of an evaluation must be worth; 0: time is "
-        "free. Otherwise runs do not repeat exactly",
-    )
-    threshold: float = Field(
-        default=0.7,
-        ge=0,
-        le=1,
-        description="mode=threshold: a client with less validation accuracy evolves",
-    )
-    adopt_after: int = Field(
-        default=0,
-        ge=0,
-        description="mode=parallel: wait for a result and adopt it so many rounds after its start, "
-        "so that a run repeats exactly; 0: adopt it when it is ready",
-    )
+    deepest: int = Field(2, ge=2, le=8)
+    """most layers that a client may choose"""
+    fitness: Literal["both", "trained", "adapted"] = "both"
+    """whose validation accuracy counts: the trained network's, that after adaptation as in the test
+    phase, or the mean of both"""
+    measure: Literal["score", "accuracy"] = "score"
+    """what is measured on validation nodes: accuracy, or its mean with 1 - loss / loss of guessing,
+    which tells smaller differences"""
+    alone: bool = False
+    """judge a trained network as it is, and not as much of its training as an average leaves"""
+    time_weight: NonNegative = 0.0
+    """validation accuracy that a second of an evaluation must be worth; 0: time is free. Otherwise
+    runs do not repeat exactly"""
+    threshold: Share = 0.7
+    """mode=threshold: a client with less validation accuracy evolves"""
+    adopt_after: Whole = 0
+    """mode=parallel: wait for a result and adopt it so many rounds after its start, so that a run
+    repeats exactly; 0: adopt it when it is ready"""
 
     @field_validator("model")
     @classmethod

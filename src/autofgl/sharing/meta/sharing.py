@@ -299,4 +299,4 @@ def unadapted_row(metrics: Metrics) -> dict[str, float]:
     }
 
 
-META = Sharing("meta", MetaServer, MetaClient)
+META = Sharing("meta", MetaServer, MetaClient, model_spec)
