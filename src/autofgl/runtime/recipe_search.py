@@ -52,6 +52,10 @@ class RecipeSearch(Method):
     def recipe(self, candidate: Any) -> Recipe:
         """What a candidate stands for."""
 
+    def final_recipe(self, recipe: Recipe) -> Recipe:
+        """What is trained to the end where a recipe is among the best; the same by default."""
+        return recipe
+
     def notes(self) -> dict[str, float]:
         """What the history has of the searcher when it is about to be asked."""
         return {}
@@ -159,7 +163,7 @@ class RecipeSearch(Method):
         best = self._trials.best_first[: self.settings.finalists]
         if not best:
             raise AutoFGLError(f"all {len(self._trials.over)} candidates diverged: lower 'lr'")
-        return [Recipe.parse(one.candidate) for one in best]
+        return [self.final_recipe(Recipe.parse(one.candidate)) for one in best]
 
     def _loss(self, best: BestRound) -> float:
         return float(fitness(best.loss, best.accuracy, self.settings.fitness))

@@ -1,0 +1,116 @@
+"""The code of the tutorials for researchers, run as it is written."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import autofgl
+from autofgl.cli import main
+
+DOCS = Path(__file__).parents[1] / "docs" / "tutorials"
+DATA = ["--dataset", "synthetic", "--set", "nodes=150", "classes=3", "features=20"]
+TRIALS = ["candidates=4", "candidate_rounds=3", "finalists=1", "rounds=4", "hidden=8"]
+
+
+def code(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), flags=re.DOTALL)
+
+
+def run(*words: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(list(words))
+    return int(stopped.value.code or 0)
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    return safetensors.numpy.load((folder / "model.safetensors").read_bytes())
+
+
+def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return left.keys() == right.keys() and all(np.array_equal(left[k], right[k]) for k in left)
+
+
+@pytest.fixture
+def fedprox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The page's file, in the working directory."""
+    (tmp_path / "fedprox.py").write_text(code("add-a-method.md")[0])
+    monkeypatch.chdir(tmp_path)
+    return "fedprox.py:FedProx"
+
+
+def test_the_method_fits_on_a_page() -> None:
+    assert len(code("add-a-method.md")[0].splitlines()) <= 60
+    assert [len(block.splitlines()) <= 40 for block in code("new-pairing.md")] == [True, True]
+
+
+def test_a_pairing_takes_thirty_lines() -> None:
+    for block in code("new-pairing.md"):
+        body = [line for line in block.splitlines() if line and "import" not in line]
+        assert len(body) <= 30
+
+
+def test_fedprox_with_secure_sums_resume_and_report(fedprox: str) -> None:
+    words = [fedprox, *DATA, "rounds=6", "mu=0.5", "--secure", "shares"]
+    assert run("run", *words, "--out", "whole") == 0
+    assert Path("whole/report.html").is_file()
+    assert json.loads(Path("whole/result.json").read_text())["hyperparameters"]["mu"] == 0.5
+    assert run("run", *words, "checkpoint_every=2", "--out", "part") == 0
+    Path("part/result.json").unlink()
+    assert run("run", "--resume", "part") == 0  # goes on from its last checkpoint
+    assert same(weights(Path("whole")), weights(Path("part")))
+
+
+def test_fedprox_without_its_term_is_federated_averaging(fedprox: str) -> None:
+    settings = [*DATA, "rounds=5", "--out"]
+    assert run("run", fedprox, "--set", "mu=0", *settings, "prox") == 0
+    assert run("run", "fedavg", "--set", "aggregate=parameters", *settings, "avg") == 0
+    assert same(weights(Path("prox")), weights(Path("avg")))
+    assert run("run", fedprox, "--set", "mu=5", *settings, "near") == 0
+    assert not same(weights(Path("near")), weights(Path("avg")))
+
+
+@pytest.mark.slow
+def test_fedprox_over_nvflare(fedprox: str) -> None:
+    words = [fedprox, *DATA, "rounds=3", "--clients", "2", "--out"]
+    assert run("run", *words, "here") == 0
+    assert run("run", *words, "sites", "--engine", "nvflare") == 0
+    assert same(weights(Path("here")), weights(Path("sites")))
+
+
+@pytest.mark.parametrize(
+    ("block", "name", "secure"),
+    [(0, "TunedFedAvg", "none"), (0, "TunedFedAvg", "shares"), (1, "PersonalEvolution", "shares")],
+)
+def test_a_pairing_runs_and_resumes(
+    block: int, name: str, secure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pairing.py").write_text(code("new-pairing.md")[block])
+    monkeypatch.chdir(tmp_path)
+    words = [f"pairing.py:{name}", *DATA, *TRIALS, "--secure", secure, "--out"]
+    assert run("run", *words, "whole") == 0
+    assert run("run", *words, "part", "--set", "checkpoint_every=5") == 0
+    Path("part/result.json").unlink()
+    assert run("run", "--resume", "part") == 0
+    assert same(weights(Path("whole")), weights(Path("part")))
+    result = json.loads(Path("whole/result.json").read_text())
+    assert len(result["top"]) <= 4
+    assert result["candidates"] == 4
+    if name == "PersonalEvolution":
+        assert result["finalists"][0]["recipe"].startswith("personal: ")
+        assert {"common_test_accuracy", "common_val_accuracy"} <= result.keys()
+    else:
+        assert "lr=" in result["finalists"][0]["recipe"]
+
+
+def test_a_class_can_be_handed_over(fedprox: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(".")
+    import fedprox as module  # type: ignore[import-not-found]
+
+    clients = autofgl.partition(autofgl.load("synthetic"), clients=2, seed=0)
+    result = autofgl.run(module.FedProx, clients, rounds=2, out="direct")
+    assert result.path.name == "direct"
