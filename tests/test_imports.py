@@ -19,7 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "search": set(),
     "methods": {"graphs", "federation", "nn", "secure", "search"},
     "runs": {"graphs", "federation", "nn", "methods"},
-    "report": {"runs", "nn"},
+    "report": {"runs", "nn", "methods"},
     "compare": {"report", "reproduce", "runs", "methods", "graphs", "config"},
     "reproduce": {"report", "runs", "methods", "nn", "config", "api"},
     "sites": {"graphs", "federation", "methods", "secure", "runs", "config", "execution"},

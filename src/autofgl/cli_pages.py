@@ -42,7 +42,7 @@ def watch(
     port: Annotated[int, typer.Option(help="Port; 0 for any free one.")] = 8765,
 ) -> None:
     """Serve a run's report, which renews itself while the run goes on; Ctrl-C ends it."""
-    from autofgl.report.live import LiveServer
+    from autofgl.report.report import LiveServer
 
     with LiveServer(folder, host, port) as server:
         _console.print(f"watch {folder} at {server.address}", highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Reads a page as a browser would, and tells what must not be in it."""
+"""Reads a page as a browser would, and finds what must not be in it."""
 
 import html
 from html.parser import HTMLParser

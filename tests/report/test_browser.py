@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from test_report import small_settings, write_run
+from run_folders import small_settings, write_run
 
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
@@ -47,7 +47,7 @@ def test_reports_in_a_browser(
         dom, log = opened(report, tmp_path, width)
         assert "CONSOLE" not in log, log
         assert not re.findall(r"Refused|violates|ERR_", log), log
-        assert "Who learnt what" in dom
+        assert "Who learns what" in dom
 
 
 def test_the_browser_would_tell_of_a_request(tmp_path: Path) -> None:

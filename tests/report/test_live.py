@@ -1,4 +1,4 @@
-"""The live view: what is served, when it is renewed, and to whom."""
+"""The live view: what is served, when it is refreshed, and to whom."""
 
 import http.client
 import json
@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from checker import Page
 
 from autofgl.errors import UserError
-from autofgl.report import live
-from autofgl.report.live import LiveServer
+from autofgl.report import report
+from autofgl.report.report import LiveServer
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveServer]:
-    monkeypatch.setattr(live, "_LOOK", 0.02)
+    monkeypatch.setattr(report, "_LOOK", 0.02)
     with LiveServer(folder) as serving:
         thread = threading.Thread(target=serving.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
@@ -41,9 +41,9 @@ def ask(server: LiveServer, path: str, **headers: str) -> tuple[int, str]:
     connection = http.client.HTTPConnection(*server.server_address[:2], timeout=10)
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
-    found = answer.status, answer.read().decode()
+    response = answer.status, answer.read().decode()
     connection.close()
-    return found
+    return response
 
 
 def test_the_page_may_run_its_own_script_only(server: LiveServer) -> None:
@@ -66,7 +66,7 @@ def test_others_names_for_this_machine_are_refused(server: LiveServer) -> None:
     assert server.server_address[0] == "127.0.0.1"
 
 
-def test_a_new_round_is_told_of(server: LiveServer, folder: Path) -> None:
+def test_a_new_round_is_announced(server: LiveServer, folder: Path) -> None:
     connection = http.client.HTTPConnection(*server.server_address[:2], timeout=10)
     connection.request("GET", "/events")
     answer = connection.getresponse()

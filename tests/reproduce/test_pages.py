@@ -15,9 +15,8 @@ from tiny import make_table, run
 
 from autofgl.config import sort_settings
 from autofgl.methods.catalog import find_method
-from autofgl.report.markdown import sections
-from autofgl.report.markup import element
-from autofgl.report.page import page
+from autofgl.report.markdown import markdown_sections
+from autofgl.report.page import element, page
 from autofgl.reproduce.cells import plan
 from autofgl.reproduce.complexity import Cost, charts, complexity
 from autofgl.reproduce.contents import VIEWS
@@ -86,7 +85,7 @@ def test_our_markdown_as_html() -> None:
         "# A title\n\nSome **bold** and `a<b`.\n\n## Part\n\n"
         "| name | value |\n| --- | --- |\n| x \\| y | −1.5 ± 0.2 |\n\n- one\n- two <i>\n"
     )
-    title, parts = sections(text)
+    title, parts = markdown_sections(text)
     assert title == "A title"
     assert [part.title for part in parts] == ["In short", "Part"]
     html = page(title, element("header"), parts)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from autofgl.compare.standing import EntrySummary
-from autofgl.report.chart import Series
+from autofgl.report.charts import Series
 from autofgl.report.numbers import is_number
 from autofgl.reproduce.options import Options
 from autofgl.runs.folder import RunFolder

@@ -16,12 +16,10 @@ from autofgl.compare.standing import (
     leader,
 )
 from autofgl.compare.verdict import verdict
-from autofgl.report.chart import Chart, Series
-from autofgl.report.figures import Cells, chart_grid, table
-from autofgl.report.markup import Content, Safe, element
+from autofgl.report.charts import Chart, Series
+from autofgl.report.charts.figures import Cells, chart_grid, table
 from autofgl.report.numbers import NOTHING, Format, bytes_, count, percent, plain, seconds
-from autofgl.report.page import page
-from autofgl.report.section import Section
+from autofgl.report.page import Content, Safe, Section, element, page
 from autofgl.reproduce.options import Options
 
 Entries = Sequence[EntrySummary]

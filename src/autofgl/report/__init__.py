@@ -1,3 +1,4 @@
-"""Pages that a person looks at: a run's report, a comparison, a reproduced table. One file each,
-without scripts and without a single request to anywhere.
+"""Pages to look at: a run's report, a comparison, a reproduced table.
+
+One file each, without scripts and without a single request to anywhere.
 """

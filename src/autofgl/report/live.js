@@ -6,7 +6,7 @@ const nameOf = (details) => {
   const heading = part ? part.querySelector("figcaption, h2") : null;
   return (heading ? heading.textContent : "") + "/" + details.querySelector("summary").textContent;
 };
-async function renew(event) {
+async function refresh(event) {
   const answer = await fetch("/content");
   if (!answer.ok) return;
   const markup = await answer.text();
@@ -16,5 +16,5 @@ async function renew(event) {
   state.textContent = event.data;
 }
 const source = new EventSource("/events");
-source.addEventListener("update", renew);
+source.addEventListener("update", refresh);
 source.addEventListener("error", () => { state.textContent = "Connection lost; trying again."; });

@@ -1,19 +1,18 @@
 """Our own Markdown as HTML: headings, paragraphs, tables, lists, bold, code. No more is needed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from autofgl.report.figures import Cells, table
-from autofgl.report.markup import Content, Safe, element
-from autofgl.report.section import Section
+from autofgl.report.charts.figures import Cells, table
+from autofgl.report.page import Safe, Section, element, rich_text
 
 _NUMBER = re.compile(r"[+−-]?\d[\d.,]*( ± [\d.,]+)?( %)?|–")
-_INLINE = re.compile(r"\*\*(?P<bold>.+?)\*\*|`(?P<code>[^`]+)`")
 
 
-def sections(text: str, intro: str = "In short") -> tuple[str, list[Section]]:
+def markdown_sections(text: str, intro: str = "In short") -> tuple[str, list[Section]]:
     """The title of a page, and its parts; what stands before the first heading is ``intro``."""
-    title, current, bodies = "", intro, {intro: []}  # type: tuple[str, str, dict[str, list[Content]]]
+    title, current = "", intro
+    bodies: dict[str, list[Safe]] = {intro: []}
     for block in text.strip().split("\n\n"):
         if block.startswith("# "):
             title = block[2:].strip()
@@ -25,19 +24,14 @@ def sections(text: str, intro: str = "In short") -> tuple[str, list[Section]]:
     return title, [Section(name, body) for name, body in bodies.items() if body]
 
 
-def inline(text: str) -> list[Content]:
-    """Text with bold and code in it."""
-    return list(_pieces(text))
-
-
 def _block(block: str, name: str) -> Safe:
     lines = block.splitlines()
     if lines[0].startswith("|"):
         return _table(lines, name)
     if all(line.startswith(("- ", "  ")) for line in lines):
         entries = re.split(r"^- ", block, flags=re.MULTILINE)[1:]
-        return element("ul", [element("li", inline(" ".join(e.split()))) for e in entries])
-    return element("p", inline(" ".join(lines)))
+        return element("ul", [element("li", rich_text(" ".join(e.split()))) for e in entries])
+    return element("p", rich_text(" ".join(lines)))
 
 
 def _table(lines: Sequence[str], name: str) -> Safe:
@@ -47,7 +41,7 @@ def _table(lines: Sequence[str], name: str) -> Safe:
         for at in range(1, len(head))
         if all(_NUMBER.fullmatch(row[at].strip()) for row in body if row[at].strip())
     )
-    return table(Cells(head, [[inline(cell) for cell in row] for row in body], numeric), name)
+    return table(Cells(head, [[rich_text(cell) for cell in row] for row in body], numeric), name)
 
 
 def _cells(line: str) -> list[str]:
@@ -56,13 +50,3 @@ def _cells(line: str) -> list[str]:
 
 def _unescaped(cell: str) -> str:
     return cell.replace("\\|", "|")
-
-
-def _pieces(text: str) -> Iterator[Content]:
-    at = 0
-    for found in _INLINE.finditer(text):
-        yield text[at : found.start()]
-        bold, code = found["bold"], found["code"]
-        yield element("strong", bold) if bold is not None else element("code", code)
-        at = found.end()
-    yield text[at:]

@@ -1,12 +1,109 @@
-"""The frame of every page: style, a policy that forbids everything else, navigation, sections."""
+"""HTML and SVG from Python, and the frame of every page.
+
+Everything that is not :class:`Safe` is escaped. A page carries its style and a content security
+policy that forbids everything else.
+"""
+
+from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import html
+import re
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from typing import NamedTuple, TypeAlias
 
-from autofgl.report.markup import Content, Safe, element, join, slug
-from autofgl.report.section import Section
-from autofgl.report.style import NETWORK_STYLE, STYLE
+
+class Safe(str):
+    """Text that is markup already; only this module and files of ours make it."""
+
+    __slots__ = ()
+
+
+#: What may stand in an element: markup, text that is escaped, nothing, or several of these.
+Content: TypeAlias = "Safe | str | Iterable[Content] | None"
+
+Attribute: TypeAlias = "str | float | bool | None"
+
+#: Elements of HTML that have neither content nor an end.
+_VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
+#: Attributes of SVG with a capital.
+_CAPITALS = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
+_INLINE = re.compile(r"\*\*(?P<strong>.+?)\*\*|`(?P<code>[^`]+)`")
+
+
+class Section(NamedTuple):
+    """A part of a page: a heading and what stands below it."""
+
+    title: str
+    body: Content
+
+
+def element(name: str, /, *content: Content, **attributes: Attribute) -> Safe:
+    """An element.
+
+    Args:
+        name: Its name.
+        *content: What stands in it; plain strings are escaped.
+        **attributes: Its attributes. ``class_`` is ``class``, an underscore is a hyphen,
+            ``None`` and ``False`` leave the attribute out, ``True`` writes its name only.
+    """
+    written = "".join(_attribute(key, value) for key, value in attributes.items())
+    if name in _VOID:
+        return Safe(f"<{name}{written}>")
+    return Safe(f"<{name}{written}>{to_markup(content)}</{name}>")
+
+
+def to_markup(content: Content) -> Safe:
+    """The markup of some content, one piece after the other."""
+    if content is None:
+        return Safe("")
+    if isinstance(content, Safe):
+        return content
+    if isinstance(content, str):
+        return Safe(html.escape(content))
+    return Safe("".join(map(to_markup, content)))
+
+
+def rich_text(text: str) -> list[Content]:
+    """Text in which ``**strong**`` and `` `code` `` become elements."""
+    pieces: list[Content] = []
+    at = 0
+    for match in _INLINE.finditer(text):
+        name = str(match.lastgroup)
+        pieces += [text[at : match.start()], element(name, match[name])]
+        at = match.end()
+    return [*pieces, text[at:]]
+
+
+def slug(text: str) -> str:
+    """Letters, digits and hyphens, for an ``id``."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "part"
+
+
+def _attribute(key: str, value: Attribute) -> str:
+    if value is None or value is False:
+        return ""
+    name = key.rstrip("_").replace("_", "-")
+    name = _CAPITALS.get(name, name)
+    if value is True:
+        return f" {name}"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return f' {name}="{html.escape(text)}"'
+
+
+def read_asset(name: str) -> Safe:
+    """A file of this package, which is ours and needs no escaping."""
+    return Safe(files("autofgl.report").joinpath(name).read_text("utf-8"))
+
+
+#: Colors, lines and marks, also for charts as files of their own.
+CHART_STYLE = read_asset("chart.css")
+#: The style of a page except for drawings of networks.
+STYLE = Safe(CHART_STYLE + read_asset("style.css"))
+#: For a network's drawing as a file of its own.
+NETWORK_STYLE = read_asset("network.css")
 
 
 def page(
@@ -22,8 +119,8 @@ def page(
         title: For the browser's tab.
         header: What stands on top.
         sections: The parts, with headings and a link to each.
-        script: A script that may run, and may then talk to where the page came from.
-        before: What stands above everything and is never renewed.
+        script: A script that may run, and may then talk to the page's own server.
+        before: What stands above everything and is never refreshed.
     """
     style = Safe(STYLE + NETWORK_STYLE)
     head = element(
@@ -39,43 +136,28 @@ def page(
         "body",
         element("a", "Skip to the content", href="#content", class_="skip"),
         before,
-        element("div", content(header, sections), id="content", tabindex=-1),
+        element("div", page_body(header, sections), id="content", tabindex=-1),
         element("footer", "Made by AutoFGL. Nothing on this page comes from the network."),
         element("script", script) if script else None,
     )
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
 
 
-def content(header: Safe, sections: Sequence[Section]) -> Safe:
-    """What a live page renews: header, navigation and sections."""
-    names = [slug(section.title) for section in sections]
-    links = [
-        element("li", element("a", section.title, href=f"#{name}"))
-        for name, section in zip(names, sections, strict=True)
-    ]
-    return join(
-        [
-            header,
-            element("nav", element("ul", links), aria_label="Sections") if links else None,
-            element(
-                "main",
-                [
-                    element(
-                        "section",
-                        element("h2", section.title, id=name),
-                        section.body,
-                        aria_labelledby=name,
-                    )
-                    for name, section in zip(names, sections, strict=True)
-                ],
-            ),
-        ]
-    )
+def page_body(header: Safe, sections: Sequence[Section]) -> Safe:
+    """What a live page refreshes: header, navigation and sections."""
+    links, parts = [], []
+    for title, body in sections:
+        name = slug(title)
+        links.append(element("li", element("a", title, href=f"#{name}")))
+        heading = element("h2", title, id=name)
+        parts.append(element("section", heading, body, aria_labelledby=name))
+    navigation = element("nav", element("ul", links), aria_label="Sections") if links else None
+    return to_markup([header, navigation, element("main", parts)])
 
 
-def _policy(style: Content, script: Safe | None) -> str:
+def _policy(style: Safe, script: Safe | None) -> str:
     """Nothing may be loaded from anywhere; only this style, and this script, may be used."""
-    rules = ["default-src 'none'", f"style-src {_digest(str(style))}"]
+    rules = ["default-src 'none'", f"style-src {_digest(style)}"]
     if script:
         rules += [f"script-src {_digest(script)}", "connect-src 'self'"]
     return "; ".join([*rules, "base-uri 'none'", "form-action 'none'"])

@@ -12,13 +12,13 @@ from typing import Any
 
 from autofgl.errors import AutoFGLError
 from autofgl.nn.networks import NetworkSpec, spec_from_json
-from autofgl.report.chart import Mark, Series
+from autofgl.report.charts import Mark, Series
 from autofgl.report.numbers import is_number
 from autofgl.runs.export import read_description
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.history import read_history
 
-#: Where one of these changes from a row to the next, something else is measured than before.
+#: Where one of these changes from a row to the next, something new is measured.
 _PARTS = ("phase", "finalist", "candidate", "episode", "trial")
 #: More phases than these are not marked on an axis.
 _MOST_MARKS = 6
@@ -28,19 +28,17 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What is known of a run.
+    """The contents of a run folder.
 
     Attributes:
-        path: Its folder.
-        config: What ``config.yaml`` holds.
+        config: ``config.yaml``.
         history: The rows of ``history.jsonl`` that have a round.
-        result: What ``result.json`` holds; empty before the run is finished.
-        data: What ``data.json`` holds; may be empty.
-        network: The trained network; none before the run is finished.
+        result: ``result.json``; empty before the run is finished.
+        data: ``data.json``; may be empty.
+        network: The trained network; None before the run is finished.
         networks: Networks by client, where clients have networks of their own.
     """
 
-    path: Path
     config: dict[str, Any]
     history: list[Row]
     result: dict[str, Any]
@@ -59,7 +57,6 @@ class RunRecord:
         rows = [row for row in read_history(folder.history) if isinstance(row, dict)]
         network, networks = _networks(path)
         return cls(
-            path=path,
             config=folder.read_config(),
             history=[row for row in rows if is_number(row.get("round"))],
             result=_json(folder.result),
@@ -80,39 +77,43 @@ class RunRecord:
 
     @cached_property
     def client_names(self) -> set[str]:
-        """Names of the clients, as far as the folder tells."""
-        told = [*_dicts(self.data.get("clients")), *_dicts(self.result.get("per_client"))]
-        return {str(row["name"]) for row in told if "name" in row}
+        """Names of the clients, as far as the folder has them."""
+        return set(self.clients)
+
+    @cached_property
+    def clients(self) -> dict[str, Row]:
+        """What data and result have of each client, by its name."""
+        rows: dict[str, Row] = {}
+        for row in [*_dicts(self.data.get("clients")), *self.dicts("per_client")]:
+            if "name" in row:
+                name = str(row["name"])
+                rows[name] = {**rows.get(name, {}), **row}
+        return rows
 
     @cached_property
     def numeric_keys(self) -> list[str]:
         """Names of everything in the history that is a number somewhere, in their order."""
-        return list(
-            dict.fromkeys(
-                key for row in self.history for key, value in row.items() if is_number(value)
-            )
-        )
+        entries = (entry for row in self.history for entry in row.items())
+        return list(dict.fromkeys(key for key, value in entries if is_number(value)))
 
     @cached_property
     def marks(self) -> list[Mark]:
         """Where the phases of the run begin."""
         phases = groupby(self.history, key=lambda row: row.get("phase"))
-        found = [
+        marks = [
             Mark(next(rows)["round"], str(phase)) for phase, rows in phases if phase is not None
         ]
-        return found if 1 < len(found) <= _MOST_MARKS else []
+        return marks if 1 < len(marks) <= _MOST_MARKS else []
 
     @cached_property
     def parts(self) -> list[tuple[str, ...]]:
-        """For each row, of what it is a part: phase, candidate, episode and so on."""
+        """The part that each row belongs to: phase, candidate, episode and so on."""
         return [tuple(str(row.get(part)) for part in _PARTS) for row in self.history]
 
     def series(self, key: str, name: str, x: str = "round", gaps: bool = True) -> Series:
-        """A figure of the history; with gaps where something else begins to be measured."""
+        """A figure of the history; with gaps where something new begins to be measured."""
         points = [(row.get(x), row.get(key)) for row in self.history]
-        if not gaps:
-            return Series.of(name, points)
-        return Series.of(name, points, self.parts)
+        return Series.of(name, points, self.parts if gaps else None)
 
     @cached_property
     def last_phase(self) -> RunRecord:
@@ -122,7 +123,7 @@ class RunRecord:
         return self if len(rows) == len(self.history) else replace(self, history=rows)
 
     def dicts(self, key: str) -> list[Row]:
-        """A list of the result whose entries are all mappings; empty if it is none."""
+        """A list of the result whose entries are all mappings; empty if it is not one."""
         return _dicts(self.result.get(key))
 
 
@@ -134,18 +135,18 @@ def _dicts(value: Any) -> list[Row]:
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        data = json.loads(path.read_text())
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _networks(path: Path) -> tuple[NetworkSpec | None, dict[str, NetworkSpec]]:
     """The network of a run, and those of its clients if they differ."""
     try:
         description = read_description(path)
-        told = description.get("networks") or {}
-        own = {str(name): spec_from_json(spec) for name, spec in told.items()}
+        by_client = description.get("networks") or {}
+        own = {str(name): spec_from_json(spec) for name, spec in by_client.items()}
         return spec_from_json(description["network"]), own
     except (AutoFGLError, KeyError, TypeError, AttributeError):
         return None, {}

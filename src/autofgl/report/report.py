@@ -1,50 +1,40 @@
-"""``report.html`` of a run, finished or not."""
+"""A run's report: written as ``report.html``, or served while the run goes on.
 
-from collections.abc import Callable, Sequence
+The live view is a small server for this machine that sends server-sent events.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar
 
 from rich.console import Console
 
 from autofgl.atomic import write_text
-from autofgl.report.architecture import draw_network, standalone
-from autofgl.report.clients import clients, importance, policies
-from autofgl.report.curves import curves, more_figures
-from autofgl.report.effort import effort
-from autofgl.report.markup import element
-from autofgl.report.overview import configuration, headline, network, result_figures, title
-from autofgl.report.page import page
-from autofgl.report.population import population
-from autofgl.report.privacy import privacy
+from autofgl.errors import UserError
+from autofgl.report.charts.network import network_svg
+from autofgl.report.page import element, page, page_body, read_asset
 from autofgl.report.record import RunRecord
-from autofgl.report.section import Section
-from autofgl.report.style import NETWORK_STYLE
-
-Part: TypeAlias = Callable[[RunRecord], Section | None]
-
-#: The sections in their order, with names for a part that cannot be shown.
-_PARTS: Sequence[tuple[str, Part]] = (
-    ("Network", network),
-    ("Curves", curves),
-    ("Search", population),
-    ("Clients", clients),
-    ("Sampling policy", policies),
-    ("Hyper-parameters", importance),
-    ("Traffic and time", effort),
-    ("More figures", more_figures),
-    ("Other results", result_figures),
-    ("Who learnt what", privacy),
-    ("Configuration", configuration),
-)
+from autofgl.report.sections import run_sections
+from autofgl.report.sections.overview import headline, run_title
+from autofgl.runs.folder import RunFolder
 
 FILE = "report.html"
+#: Seconds between two looks at the folder, and between two heartbeats on a quiet connection.
+_LOOK, _HEARTBEAT = 1.0, 15.0
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 def write_report(folder: Path) -> Path:
     """Write ``report.html``, and ``architecture.svg`` if there is a network, into a run folder.
 
     Returns:
-        Where the report is.
+        Path of the report.
 
     Raises:
         UserError: There is no run.
@@ -53,13 +43,12 @@ def write_report(folder: Path) -> Path:
     run = RunRecord.read(folder)
     write_text(folder / FILE, render(run))
     if run.network is not None:
-        drawing = standalone(draw_network(run.network), NETWORK_STYLE)
-        write_text(folder / "architecture.svg", drawing)
+        write_text(folder / "architecture.svg", network_svg(run.network))
     return folder / FILE
 
 
 def leave_report(folder: Path, console: Console | None) -> None:
-    """:func:`write_report` at the end of a run, which nothing about its report may fail."""
+    """:func:`write_report` at the end of a run, which must not fail because of its report."""
     try:
         write_report(folder)
     except Exception as error:
@@ -69,19 +58,136 @@ def leave_report(folder: Path, console: Console | None) -> None:
 
 def render(run: RunRecord) -> str:
     """The whole page."""
-    return page(title(run), headline(run), sections(run))
+    return page(run_title(run), headline(run), run_sections(run))
 
 
-def sections(run: RunRecord) -> list[Section]:
-    """The parts that have something to show."""
-    found = (_shown(name, part, run) for name, part in _PARTS)
-    return [section for section in found if section is not None]
+class LiveServer(ThreadingHTTPServer):
+    """Serves one run folder.
+
+    Args:
+        folder: The run folder.
+        host: Address to listen at. On a loopback address only requests to this machine's own name
+            are answered, so that no web page can read it through a name of its own.
+        port: Port; 0 for any free one.
+
+    Raises:
+        UserError: There is no run, or the address cannot be used.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, host: str = "127.0.0.1", port: int = 0) -> None:
+        RunFolder.open(folder)
+        self.folder = folder
+        self.only_local = host in _LOOPBACK
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise UserError(f"cannot listen at {host}:{port}: {error.strerror}") from error
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore browsers that have gone; everything else is worth a traceback."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    @property
+    def address(self) -> str:
+        """Its URL."""
+        host, port = self.server_address[:2]
+        return f"http://{host if isinstance(host, str) else host.decode()}:{port}/"
 
 
-def _shown(name: str, part: Part, run: RunRecord) -> Section | None:
-    """A part; or what went wrong, for one odd value in a history must not cost all the others."""
-    try:
-        return part(run)
-    except Exception as error:
-        reason = f"This part could not be shown: {type(error).__name__}: {error}"
-        return Section(name, element("p", reason, class_="wrong"))
+class _Handler(BaseHTTPRequestHandler):
+    """Three pages: the whole, the part to refresh, and the events that say when to refresh it."""
+
+    server: LiveServer
+    protocol_version: ClassVar[str] = "HTTP/1.1"  # type: ignore[misc]
+
+    def do_GET(self) -> None:
+        """Answer."""
+        if self.server.only_local and not self._is_local():
+            self.send_error(HTTPStatus.FORBIDDEN, "this page is for this machine only")
+        elif self.path == "/":
+            self._send(live_page(RunRecord.read(self.server.folder)))
+        elif self.path == "/content":
+            run = RunRecord.read(self.server.folder)
+            self._send(page_body(headline(run), run_sections(run)))
+        elif self.path == "/events":
+            self._send_events()
+        else:
+            self.send_error(HTTPStatus.NOT_FOUND)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep quiet: the terminal belongs to the user."""
+
+    def _is_local(self) -> bool:
+        host = self.headers.get("Host", "")
+        name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
+        return name.strip("[]") in _LOOPBACK
+
+    def _send(self, text: str) -> None:
+        data = text.encode()
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _send_events(self) -> None:
+        self.close_connection = True
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        try:
+            for message in events(self.server.folder):
+                self.wfile.write(message.encode())
+                self.wfile.flush()
+        except OSError:
+            return  # the browser is gone
+
+
+def live_page(run: RunRecord) -> str:
+    """The report with a line on the run's progress, and the script that refreshes it."""
+    state = element("p", progress(run), id="live", role="status", class_="live")
+    script = read_asset("live.js")
+    return page(run_title(run), headline(run), run_sections(run), script=script, before=state)
+
+
+def progress(run: RunRecord) -> str:
+    """How far a run is."""
+    if run.finished:
+        return "Finished."
+    return f"Running: {len(run.history)} rounds so far. This page refreshes itself."
+
+
+def events(folder: Path) -> Iterator[str]:
+    """A message for every change of the run, and a heartbeat now and then."""
+    seen: tuple[int, ...] | None = None
+    quiet = 0.0
+    while True:
+        now = _state(folder)
+        if now != seen:
+            seen, quiet = now, 0.0
+            yield f"event: update\ndata: {progress(RunRecord.read(folder))}\n\n"
+        elif quiet >= _HEARTBEAT:
+            quiet = 0.0
+            yield ": still here\n\n"
+        time.sleep(_LOOK)
+        quiet += _LOOK
+
+
+def _state(folder: Path) -> tuple[int, ...]:
+    """What changes when the run goes on."""
+    run = RunFolder(folder)
+    state = []
+    for path in (run.history, run.result):
+        try:
+            status = path.stat()
+        except OSError:
+            state += [0, 0]
+        else:
+            state += [status.st_size, status.st_mtime_ns]
+    return tuple(state)

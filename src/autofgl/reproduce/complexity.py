@@ -7,7 +7,7 @@ the largest in the table. The paper's points come from its Table 3.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from autofgl.report.chart import Chart, Series
+from autofgl.report.charts import Chart, Series
 from autofgl.report.numbers import percent, plain
 from autofgl.reproduce.summary import Summary
 from autofgl.reproduce.table import Column, Published, Row, Table

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from autofgl.report.chart import Chart, Series
+from autofgl.report.charts import Chart, Series
 from autofgl.report.numbers import Format, count, percent, plain, seconds
 from autofgl.reproduce.curves import Episode, Point, mean_curve
 from autofgl.reproduce.figure import Figure, Panel

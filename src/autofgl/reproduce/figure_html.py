@@ -1,9 +1,8 @@
 """A figure as a page: what ``summary.md`` says, and the charts."""
 
-from autofgl.report.figures import chart_grid
-from autofgl.report.markdown import sections
-from autofgl.report.page import page
-from autofgl.report.section import Section
+from autofgl.report.charts.figures import chart_grid
+from autofgl.report.markdown import markdown_sections
+from autofgl.report.page import Section, page
 from autofgl.reproduce.figure import Figure
 from autofgl.reproduce.figure_charts import Lines, figure_files
 from autofgl.reproduce.table_files import header
@@ -17,7 +16,7 @@ def as_html(figure: Figure, lines: Lines, summary: str) -> str:
         lines: Its lines.
         summary: What ``summary.md`` says.
     """
-    title, parts = sections(summary, intro="The paper's claim")
+    title, parts = markdown_sections(summary, intro="The paper's claim")
     files = figure_files(figure, lines).values()
     grid = chart_grid(chart for rows in files for row in rows for chart in row)
     if grid is not None:

@@ -8,7 +8,7 @@ use is learnt in ``OUT/<panel>/policy/seed-0``. ``figure.html``, ``figure.svg``,
 from rich.console import Console
 
 from autofgl.atomic import write_text
-from autofgl.report.sheet import sheet
+from autofgl.report.charts.figures import charts_svg
 from autofgl.reproduce.batch import check_folder, make_all
 from autofgl.reproduce.figure import Figure
 from autofgl.reproduce.figure_charts import figure_files
@@ -51,7 +51,7 @@ class _FigurePages:
         write_text(out / "summary.md", summary)
         write_text(out / "figure.html", as_html(figure, lines, summary))
         for name, rows in figure_files(figure, lines).items():
-            write_text(out / name, sheet(rows))
+            write_text(out / name, charts_svg(rows))
 
     def told(self, run: FigureRun, result: Result) -> str:
         """Its accuracy and its time."""

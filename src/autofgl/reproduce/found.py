@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from autofgl.errors import UserError
 from autofgl.nn.found import FoundSpec
-from autofgl.report.architecture import draw_network
-from autofgl.report.markup import Safe, element
-from autofgl.report.section import Section
+from autofgl.report.charts.network import draw_network
+from autofgl.report.page import Safe, Section, element
 from autofgl.reproduce.summary import Summary
 
 

@@ -4,12 +4,10 @@ import csv
 import io
 from collections.abc import Sequence
 
-from autofgl.report.chart import Chart
-from autofgl.report.figures import chart_grid
-from autofgl.report.markdown import sections
-from autofgl.report.markup import Safe, element
-from autofgl.report.page import page
-from autofgl.report.section import Section
+from autofgl.report.charts import Chart
+from autofgl.report.charts.figures import chart_grid
+from autofgl.report.markdown import markdown_sections
+from autofgl.report.page import Safe, Section, element, page
 from autofgl.reproduce.complexity import charts as complexity_charts
 from autofgl.reproduce.found import found_architectures
 from autofgl.reproduce.options import Options
@@ -35,7 +33,7 @@ def as_csv(cells: Sequence[Summary]) -> str:
 
 def as_html(table: Table, options: Options, cells: Sequence[Summary]) -> str:
     """The same as ``table.md``, with what was found drawn, and accuracy against complexity."""
-    title, parts = sections(markdown(table, options, cells))
+    title, parts = markdown_sections(markdown(table, options, cells))
     found = found_architectures(cells)
     if found is not None:
         parts.append(found)

@@ -8,9 +8,8 @@ import yaml
 
 from autofgl.nn.found import FoundSpec
 from autofgl.nn.networks import NetworkSpec
-from autofgl.report.architecture import draw_network, standalone
-from autofgl.report.figures import Cells, table
-from autofgl.report.markup import Content, Safe, element
+from autofgl.report.charts.figures import Cells, table
+from autofgl.report.charts.network import draw_network, network_svg
 from autofgl.report.numbers import (
     NOTHING,
     Format,
@@ -21,9 +20,8 @@ from autofgl.report.numbers import (
     seconds,
     text,
 )
+from autofgl.report.page import Content, Safe, Section, element
 from autofgl.report.record import RunRecord, pairs
-from autofgl.report.section import Section
-from autofgl.report.style import NETWORK_STYLE
 
 #: Main figures: key of the result, what it is called, how it is written.
 _MAIN: tuple[tuple[str, str, Format], ...] = (
@@ -37,9 +35,11 @@ _MAIN: tuple[tuple[str, str, Format], ...] = (
     ("parameters", "parameters", count),
     ("inference_s", "inference time", seconds),
 )
-#: More different networks than these are not drawn.
+#: More different networks than this are not drawn.
 _MOST_NETWORKS = 6
-#: Keys of the result that other sections tell, or that the configuration has.
+#: Longer values of the result are cut off.
+_MOST_LETTERS = 300
+#: Keys of the result that other sections show, or that the configuration has.
 _ELSEWHERE = frozenset(
     {
         "per_client", "traffic", "hyperparameters", "versions", "architecture", "finalists", "top",
@@ -47,6 +47,15 @@ _ELSEWHERE = frozenset(
         "seed", *(key for key, _, _ in _MAIN),
     }
 )  # fmt: skip
+
+
+def run_title(run: RunRecord) -> str:
+    """Method and data."""
+    if run.config.get("dataset"):
+        return f"{run.method} on {run.config['dataset']}"
+    files = len(run.config.get("graphs") or [])
+    data = f"{files} graph file{'s' * (files != 1)}" if files else "graphs in memory"
+    return f"{run.method} on {data}"
 
 
 def headline(run: RunRecord) -> Safe:
@@ -57,55 +66,37 @@ def headline(run: RunRecord) -> Safe:
         for key, name, form in _MAIN
         if is_number(figures.get(key)) and not (key == "bytes_peer" and not figures[key])
     ]
-    state = None
-    if not run.finished:
-        state = element(
-            "p", "This run is not finished. What follows is how far it has come.", class_="state"
-        )
+    unfinished = "This run is not finished. What follows is its state so far."
     return element(
         "header",
         element("p", "AutoFGL run report", class_="kicker"),
-        element("h1", title(run)),
+        element("h1", run_title(run)),
         element("p", _sentence(run)),
-        state,
+        None if run.finished else element("p", unfinished, class_="state"),
         element("dl", cards, class_="cards") if cards else None,
         class_="top",
     )
 
 
-def title(run: RunRecord) -> str:
-    """Method and data."""
-    return f"{run.method} on {data_name(run)}"
-
-
-def data_name(run: RunRecord) -> str:
-    """The dataset, or what the graphs are."""
-    if run.config.get("dataset"):
-        return str(run.config["dataset"])
-    files = run.config.get("graphs") or []
-    return f"{len(files)} graph file{'s' * (len(files) != 1)}" if files else "graphs in memory"
-
-
-def network(run: RunRecord) -> Section | None:
+def network_section(run: RunRecord) -> Section | None:
     """The trained network as a drawing; where clients have their own, each kind once."""
     if run.network is None:
         return None
     kinds: dict[NetworkSpec, list[str]] = {}
     for name, spec in (run.networks or {"": run.network}).items():
         kinds.setdefault(spec, []).append(name)
-    drawn = [_drawn(spec, names) for spec, names in list(kinds.items())[:_MOST_NETWORKS]]
-    more = len(kinds) - len(drawn)
+    figures = [_figure(spec, names) for spec, names in list(kinds.items())[:_MOST_NETWORKS]]
+    more = len(kinds) - len(figures)
     note = element("p", f"and {more} more in model.json", class_="note") if more else None
     words = element("p", element("code", str(run.result.get("architecture", ""))))
-    title = "Found architecture" if isinstance(run.network, FoundSpec) else "Network"
-    body = element("div", drawn, class_="charts") if len(drawn) > 1 else drawn
+    title = "Best architecture" if isinstance(run.network, FoundSpec) else "Network"
+    body = element("div", figures, class_="charts") if len(figures) > 1 else figures
     return Section(title, [words, body, note])
 
 
-def _drawn(spec: NetworkSpec, names: Sequence[str]) -> Safe:
-    """A network with the names of those who have it, and a link that saves it."""
-    drawing = draw_network(spec)
-    file = base64.b64encode(standalone(drawing, NETWORK_STYLE).encode()).decode()
+def _figure(spec: NetworkSpec, names: Sequence[str]) -> Safe:
+    """A network with the names of the clients that have it, and a link that saves it."""
+    file = base64.b64encode(network_svg(spec).encode()).decode()
     link = element(
         "a",
         "Save the drawing (SVG)",
@@ -114,6 +105,7 @@ def _drawn(spec: NetworkSpec, names: Sequence[str]) -> Safe:
     )
     owners = ", ".join(name for name in names if name)
     label = f"The network of {owners}" if owners else "The network"
+    drawing = draw_network(spec)
     return element(
         "figure",
         element("figcaption", owners) if owners else None,
@@ -122,62 +114,52 @@ def _drawn(spec: NetworkSpec, names: Sequence[str]) -> Safe:
     )
 
 
-def result_figures(run: RunRecord) -> Section | None:
-    """Whatever else the result holds."""
-    rows: list[list[Content]] = [
-        [key.replace("_", " "), _shortened(text(value))]
-        for key, value in pairs({k: v for k, v in run.result.items() if k not in _ELSEWHERE})
-    ]
+def other_results_section(run: RunRecord) -> Section | None:
+    """Everything in the result that no other section shows."""
+    other = {key: value for key, value in run.result.items() if key not in _ELSEWHERE}
+    rows = [[key.replace("_", " "), _shortened(text(value))] for key, value in pairs(other)]
     if not rows:
         return None
     return Section("Other results", table(Cells(("figure", "value"), rows), "Other results"))
 
 
-def configuration(run: RunRecord) -> Section:
-    """The whole configuration, and the versions that decide on the numbers."""
-    rows: list[list[Content]] = [[key, text(value)] for key, value in pairs(run.config)]
+def configuration_section(run: RunRecord) -> Section:
+    """The whole configuration, and the versions that the numbers depend on."""
+    rows = [[key, text(value)] for key, value in pairs(run.config)]
     versions = run.result.get("versions")
-    made: list[Content] = []
+    body: list[Content] = []
     if isinstance(versions, dict):
-        made.append(element("p", f"Made with {text(versions)}."))
+        body.append(element("p", f"Made with {text(versions)}."))
     if run.config.get("dataset") or run.config.get("graphs"):
         command = element("code", "autofgl run --config config.yaml")
-        made.append(element("p", "To run it again: ", command, "."))
+        body.append(element("p", "To run it again: ", command, "."))
+    settings = table(Cells(("setting", "value"), rows), "Settings")
     written = element("pre", yaml.safe_dump(run.config, sort_keys=False, allow_unicode=True))
-    return Section(
-        "Configuration",
-        [
-            *made,
-            element(
-                "details",
-                element("summary", f"All {len(rows)} settings"),
-                table(Cells(("setting", "value"), rows), "Settings"),
-            ),
-            element("details", element("summary", "As config.yaml"), written),
-        ],
-    )
+    body.append(element("details", element("summary", f"All {len(rows)} settings"), settings))
+    body.append(element("details", element("summary", "As config.yaml"), written))
+    return Section("Configuration", body)
 
 
 def _sentence(run: RunRecord) -> str:
     config = run.config
-    told = [
+    parts = [
         f"{config.get('clients') or NOTHING} clients",
         f"partition {config.get('partition', NOTHING)}" if config.get("dataset") else "",
         f"secure sums {config.get('secure', NOTHING)}",
         f"seed {config.get('seed', NOTHING)}",
         f"budget {config['budget']}" if config.get("budget") else "",
-        f"ended by {run.result['stopped_by']}" if run.result.get("stopped_by") else "",
+        f"stopped by {run.result['stopped_by']}" if run.result.get("stopped_by") else "",
     ]
-    return ", ".join(part for part in told if part) + "."
+    return ", ".join(part for part in parts if part) + "."
 
 
 def _so_far(run: RunRecord) -> dict[str, Any]:
-    """The last known value of each main figure in the history."""
-    known: dict[str, Any] = {"rounds": len(run.history)}
+    """The latest value of each main figure in the history."""
+    latest: dict[str, Any] = {"rounds": len(run.history)}
     for row in run.history:
-        known |= {key: row[key] for key, _, _ in _MAIN if is_number(row.get(key))}
-    return known
+        latest |= {key: row[key] for key, _, _ in _MAIN if is_number(row.get(key))}
+    return latest
 
 
-def _shortened(told: str, most: int = 300) -> str:
-    return told if len(told) <= most else f"{told[:most]}…"
+def _shortened(value: str) -> str:
+    return value if len(value) <= _MOST_LETTERS else f"{value[:_MOST_LETTERS]}…"

@@ -1,10 +1,15 @@
-"""What a chart shows: series of points, with gaps and bands, and marks on the x axis."""
+"""What a chart shows: series of points with gaps and bands, and marks on the x axis.
+
+:mod:`~autofgl.report.charts.lines` draws it, :mod:`~autofgl.report.charts.figures` adds legend and
+numbers, :mod:`~autofgl.report.charts.network` draws networks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from autofgl.report.numbers import Format, is_number, plain
@@ -13,7 +18,7 @@ from autofgl.report.numbers import Format, is_number, plain
 MOST_POINTS = 400
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """A point, and how far its band goes."""
 
     x: float
@@ -30,11 +35,11 @@ class Series:
         name: Its name in the legend.
         segments: Points that are joined; between segments the line has a gap.
         joined: Whether there is a line at all, rather than single marks.
-        style: Which dashes, marker and colour; a chart gives each its place among all its series.
+        style: Dashes, marker and color; in a chart the position among its series.
     """
 
     name: str
-    segments: Sequence[Sequence[Point]]
+    segments: Sequence[Sequence[ChartPoint]]
     joined: bool = True
     style: int = 0
 
@@ -50,25 +55,24 @@ class Series:
 
         Args:
             name: Its name.
-            points: ``(x, y)`` or ``(x, y, low, high)``; what is no finite number is left out.
-            parts: For each point, of what it is a part; where this changes, the line has a gap.
+            points: ``(x, y)`` or ``(x, y, low, high)``; those without finite numbers are left out.
+            parts: The part each point belongs to; where it changes, the line has a gap.
             joined: Whether points are joined by a line.
         """
-        segments: list[list[Point]] = []
+        segments: list[list[ChartPoint]] = []
         last: Any = object()
-        every = list(points)
-        belongs = [None] * len(every) if parts is None else list(parts)
-        for values, part in zip(every, belongs, strict=True):
+        belongs = repeat(None) if parts is None else parts
+        for values, part in zip(points, belongs, strict=False):
             if not all(map(is_number, values)):
                 continue
             if part != last or not segments:
                 segments.append([])
                 last = part
-            segments[-1].append(Point(*map(float, values)))
+            segments[-1].append(ChartPoint(*map(float, values)))
         return cls(name, segments, joined)
 
     @cached_property
-    def points(self) -> list[Point]:
+    def points(self) -> list[ChartPoint]:
         """All points, in their order."""
         return [point for segment in self.segments for point in segment]
 
@@ -87,7 +91,7 @@ class Series:
 
 
 class Mark(NamedTuple):
-    """A place on the x axis that has a name, such as the beginning of a phase."""
+    """A position on the x axis that has a name, such as the beginning of a phase."""
 
     x: float
     label: str
@@ -102,9 +106,9 @@ class Chart:
         x_label: What is on the x axis.
         series: Its lines.
         y_format: How values are written.
-        x_format: How places on the x axis are written.
+        x_format: How positions on the x axis are written.
         y_range: Values that must be on the y axis.
-        marks: Places on the x axis with a name.
+        marks: Positions on the x axis with a name.
         note: A sentence below it.
         whole_x: Whether the x axis counts something.
         log_x: Whether equal distances on the x axis are equal factors; points at 0 are left out.
@@ -124,7 +128,7 @@ class Chart:
     @cached_property
     def shown(self) -> list[Series]:
         """The series that have a point on the axes; a missing one does not change the others."""
-        styled = [replace(one, style=place) for place, one in enumerate(self.series)]
+        styled = [replace(one, style=position) for position, one in enumerate(self.series)]
         on_axes = [one.positive() for one in styled] if self.log_x else styled
         return [one.thinned() for one in on_axes if one.points]
 

@@ -1,4 +1,4 @@
-"""A network as a drawing: stages, layers with their types, who reads whose output."""
+"""A network as a drawing: stages, layers with their types, and which output each one reads."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ from autofgl.nn.found import FoundSpec, fused_layers
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.networks import NetworkSpec, in_words
 from autofgl.nn.space import Genotype
-from autofgl.report.markup import Safe, element
+from autofgl.report.page import NETWORK_STYLE, Safe, element
 
 _BOX_WIDTH, _BOX_HEIGHT = 124, 44
 _GAP_X, _GAP_Y = 22, 34
@@ -15,7 +15,7 @@ _MARGIN = 10
 
 @dataclass
 class _Box:
-    """A box: what stands in it, its row from the top and its column."""
+    """A box: its text, its row from the top, its column, and the boxes it reads."""
 
     title: str
     detail: str
@@ -26,37 +26,37 @@ class _Box:
 
 
 def draw_network(spec: NetworkSpec, sizes: bool = True) -> Safe:
-    """The drawing of a network, found or fixed; its data flow from top to bottom.
+    """The drawing of a network, searched or fixed; data flow from top to bottom.
 
     Args:
         spec: The network.
-        sizes: Whether to tell how wide features and outputs are.
+        sizes: Whether to write how wide features and outputs are.
     """
-    boxes = _found(spec, sizes) if isinstance(spec, FoundSpec) else _fixed(spec)
+    boxes = _tree(spec, sizes) if isinstance(spec, FoundSpec) else _chain(spec)
     width = (max(box.column for box in boxes) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
     height = (max(box.row for box in boxes) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
     edges = [_edge(boxes[source], box) for box in boxes for source in box.reads]
     return element(
         "svg",
         edges,
-        [_drawn(box) for box in boxes],
+        [_rectangle(box) for box in boxes],
         class_="network",
         viewbox=f"0 0 {width:g} {height:g}",
         width=f"{width:g}",
         height=f"{height:g}",
         role="img",
-        aria_label=f"{in_words(spec)}: {_in_words(boxes)}",
+        aria_label=f"{in_words(spec)}: {_description(boxes)}",
     )
 
 
-def standalone(drawing: Safe, style: Safe) -> str:
-    """A drawing as a file of its own."""
-    start = drawing.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
-    head, _, rest = start.partition(">")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><style>{style}</style>{rest}\n'
+def network_svg(spec: NetworkSpec) -> str:
+    """The drawing of a network as a file of its own."""
+    drawing = draw_network(spec).replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    head, _, rest = drawing.partition(">")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><style>{NETWORK_STYLE}</style>{rest}\n'
 
 
-def _found(spec: FoundSpec, sizes: bool) -> list[_Box]:
+def _tree(spec: FoundSpec, sizes: bool) -> list[_Box]:
     """Stage 1, the tree of convolutions, the mean over outputs, stage 3 (FL-AGCNS, section 3.1)."""
     genotype = spec.parsed()
     averaged = fused_layers(genotype, spec.fusion)
@@ -69,30 +69,19 @@ def _found(spec: FoundSpec, sizes: bool) -> list[_Box]:
         _Box("linear", f"{hidden}{genotype.input}", 1, middle, "stage", [0]),
     ]
     for index, layer in enumerate(genotype.existing, 1):
-        reads = [(layer.previous or 0) + 1]
-        boxes.append(
-            _Box(layer.type, f"layer {index}", 1 + depths[index], columns[index], "layer", reads)
-        )
+        row, reads = 1 + depths[index], [(layer.previous or 0) + 1]
+        boxes.append(_Box(layer.type, f"layer {index}", row, columns[index], "layer", reads))
     last = 2 + max(depths.values(), default=0)
     sources = [index + 1 for index in averaged]
     if len(averaged) > 1:
         boxes.append(_Box("mean", f"of {len(averaged)} outputs", last, middle, "stage", sources))
         sources, last = [len(boxes) - 1], last + 1
     boxes.append(_Box("linear", f"{out}{genotype.output}", last, middle, "stage", sources))
-    boxes.append(
-        _Box(
-            "classes",
-            str(spec.classes) if sizes else "",
-            last + 1,
-            middle,
-            "data",
-            [len(boxes) - 1],
-        )
-    )
-    return boxes
+    classes = str(spec.classes) if sizes else ""
+    return [*boxes, _Box("classes", classes, last + 1, middle, "data", [len(boxes) - 1])]
 
 
-def _fixed(spec: ModelSpec) -> list[_Box]:
+def _chain(spec: ModelSpec) -> list[_Box]:
     """A chain of stages, as the networks of :mod:`autofgl.nn.models` are built."""
     stages = [("features", f"{spec.in_features} wide", "data"), *_stages(spec)]
     stages.append(("classes", str(spec.classes), "data"))
@@ -117,8 +106,7 @@ def _stages(spec: ModelSpec) -> list[tuple[str, str, str]]:
             return [into, *[("agnn", f"layer {at + 1}", "layer") for at in range(spec.layers)], out]
         case "sfgnn":
             passes = [("sage", f"layer {at + 1}", "layer") for at in range(spec.layers)]
-            first = ("linear", f"{spec.hidden} wide", "stage")
-            return [into, *passes, ("length 1", "embedding", "stage"), first, out]
+            return [into, *passes, ("length 1", "embedding", "stage"), into, out]
         case "gatedgraph":
             return [into, ("gatedgraph", f"{spec.layers} steps", "layer"), out]
     return [(spec.family, f"{width} wide", "layer") for width in widths]
@@ -157,8 +145,8 @@ def _columns(genotype: Genotype) -> dict[int, float]:
 
 def _edge(source: _Box, target: _Box) -> Safe:
     """A line from the bottom of a box to the top of another; over several rows it swings out."""
-    x1, y1 = _centre(source)[0], _top(source) + _BOX_HEIGHT
-    x2, y2 = _centre(target)[0], _top(target)
+    x1, y1 = _center(source), _top(source) + _BOX_HEIGHT
+    x2, y2 = _center(target), _top(target)
     bend = (y2 - y1) / 2
     swing = 0.0
     if target.row - source.row > 1 and abs(x2 - x1) < _BOX_WIDTH / 2:
@@ -173,8 +161,8 @@ def _edge(source: _Box, target: _Box) -> Safe:
     )
 
 
-def _drawn(box: _Box) -> Safe:
-    x, y = _centre(box)
+def _rectangle(box: _Box) -> Safe:
+    x, y = _center(box), _top(box) + _BOX_HEIGHT / 2
     return element(
         "g",
         element(
@@ -191,22 +179,19 @@ def _drawn(box: _Box) -> Safe:
     )
 
 
-def _centre(box: _Box) -> tuple[float, float]:
-    return (
-        _MARGIN + box.column * (_BOX_WIDTH + _GAP_X) + _BOX_WIDTH / 2,
-        _top(box) + _BOX_HEIGHT / 2,
-    )
+def _center(box: _Box) -> float:
+    return _MARGIN + box.column * (_BOX_WIDTH + _GAP_X) + _BOX_WIDTH / 2
 
 
 def _top(box: _Box) -> float:
     return _MARGIN + box.row * (_BOX_HEIGHT + _GAP_Y)
 
 
-def _in_words(boxes: list[_Box]) -> str:
-    named = [f"{box.title} ({box.detail})" for box in boxes]
-    told = [
-        f"{named[at]} reads {' and '.join(named[source] for source in box.reads)}"
-        for at, box in enumerate(boxes)
+def _description(boxes: list[_Box]) -> str:
+    names = [f"{box.title} ({box.detail})" for box in boxes]
+    reads = [
+        f"{name} reads {' and '.join(names[source] for source in box.reads)}"
+        for name, box in zip(names, boxes, strict=True)
         if box.reads
     ]
-    return "; ".join(told) + "."
+    return "; ".join(reads) + "."

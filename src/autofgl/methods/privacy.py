@@ -1,0 +1,181 @@
+"""Who learns what in each method: the one source of the report's and the documentation's tables.
+
+Texts may contain `` `code` ``. Nothing here imports a method, so reading it is cheap.
+"""
+
+from typing import NamedTuple
+
+
+class Learns(NamedTuple):
+    """What one party learns in a run.
+
+    Attributes:
+        who: The party, or *nobody*.
+        always: What it learns with any ``--secure`` mode.
+        none: What it learns besides with ``--secure none``.
+        secure: What it learns besides with a secure mode; for *nobody*, what else stays hidden.
+    """
+
+    who: str
+    always: str
+    none: str = ""
+    secure: str = ""
+
+    def with_mode(self, secure: bool) -> str:
+        """What it learns with a secure mode, or with ``--secure none``."""
+        more = self.secure if secure else self.none
+        return f"{self.always}; also {more}" if more else self.always
+
+
+_UPDATES = "every client's weighted gradients or parameters, node counts, losses and accuracies"
+_NOBODY = Learns(
+    "nobody",
+    "features, labels or edges of another client",
+    secure="another client's update, node counts, losses or accuracies",
+)
+
+_CANDIDATES = (
+    Learns(
+        "server",
+        "every candidate network, its federated training and validation figures in each round, and "
+        "at how many clients it diverged; the finalists' figures; the final weights",
+        none=_UPDATES,
+    ),
+    Learns("clients", "the candidates, the summed gradients, the final weights"),
+    _NOBODY,
+)
+
+_GRAPHFL = (
+    Learns(
+        "server",
+        "the average of each round; sums of losses and correct predictions, with and without "
+        "adaptation, those of new clients separately; the federation's node counts",
+        none="each client's weights, node counts and figures",
+        secure="a client's own part where it alone trains in a round, or is the only new client: "
+        "a sum over one client hides nothing",
+    ),
+    Learns(
+        "clients",
+        "the averages and the federation's node counts; a new client only the final weights",
+    ),
+)
+
+_SFGNN = (
+    Learns(
+        "server",
+        "averages over the clients in each round: discriminator, label distribution, accuracy; "
+        "sums of losses, correct predictions and node counts; every client's hyperparameters; "
+        "with `collect_models` each client's network",
+        none="each client's part of every sum: discriminator, label and node counts, losses, "
+        "accuracies",
+    ),
+    Learns(
+        "clients",
+        "the averaged discriminator and label distribution, and the federation's node counts. With "
+        "two clients, each can subtract its own part and so has the other one's discriminator and "
+        "label counts, whatever the mode",
+    ),
+    Learns("nobody", "features, edges, labels of single nodes, message passing of another client"),
+)
+
+WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
+    "centralized": (Learns("server", "everything: the graphs are pooled, nothing is private"),),
+    "separate": (
+        Learns("server", "each client's node counts, losses and accuracies, and its final model"),
+        Learns("clients", "nothing about each other"),
+        Learns("nobody", "features, labels or edges of another client"),
+    ),
+    "fedavg": (
+        Learns(
+            "server",
+            "sums of node counts, losses and correct predictions; the final weights",
+            none=_UPDATES,
+            secure="the sum of the updates in each round with `aggregate=parameters`; with "
+            "`aggregate=gradients` not even that, since only the clients open the sum",
+        ),
+        Learns("clients", "the averages and the federation's node counts"),
+        _NOBODY,
+    ),
+    "fl-agcns": (
+        Learns(
+            "server",
+            "the population; federated loss and accuracy of each code; each client's validation "
+            "node count and preferred codes; with the objective `latency` the mean time of a "
+            "layer; the final weights",
+            none=_UPDATES,
+        ),
+        Learns(
+            "clients",
+            "the population, the summed gradients, the costs that are objectives, the final "
+            "weights",
+        ),
+        _NOBODY._replace(secure="another client's update, losses or accuracies"),
+    ),
+    "fl-random": _CANDIDATES,
+    "fl-rl": _CANDIDATES,
+    "fl-darts": (
+        Learns(
+            "server",
+            "the architecture parameters α; in each generation the summed gradient with respect to "
+            "α and the relaxed network's federated losses and validation accuracy; the "
+            "federation's node counts; the final weights",
+            none=_UPDATES,
+        ),
+        Learns(
+            "clients",
+            "α, the summed gradients of the weights, the federation's node counts, the final "
+            "weights",
+        ),
+        _NOBODY,
+    ),
+    "fedgraph": (
+        Learns(
+            "server",
+            "the averaged weights and federated figures; how many bytes pass between clients. "
+            "Never an embedding: it relays boxes that it cannot open",
+            none="each client's weights, mini-batch size and cost",
+        ),
+        Learns(
+            "owner of a node",
+            "when a peer uses this node as a neighbor; nothing about the peer's own nodes",
+        ),
+        Learns(
+            "peer with an edge to a node",
+            "with `share=hidden` that node's h·W of the second and later convolutions; with "
+            "`share=all` also x·W of the first; with `share=none` nothing",
+        ),
+        Learns("other clients", "the averaged weights"),
+        Learns("nobody", "features, labels or edges of another client"),
+    ),
+    "graphfl": (
+        *_GRAPHFL,
+        Learns("nobody", "features, labels, edges, tasks or adapted weights of another client"),
+    ),
+    "graphfl-ga": (
+        *_GRAPHFL,
+        Learns(
+            "server, besides",
+            "for each shape of network the training nodes of the clients that use it and the mean "
+            "length of their steps; the mean inner rate; how many chromosomes each client "
+            "evaluated and how long it took; with `mode=threshold` which clients are below it",
+            none="each client's configuration",
+        ),
+        Learns(
+            "clients, besides",
+            "the weights of all shapes, the share of the training nodes that uses each, the mean "
+            "length of a step, the mean inner rate",
+        ),
+        Learns(
+            "nobody",
+            "features, labels, edges, tasks, adapted weights, populations or fitness of another "
+            "client",
+            secure="another client's configuration",
+        ),
+    ),
+    "sfgnn": _SFGNN,
+    "asfgnn": (
+        *_SFGNN[:2],
+        Learns("server, besides", "the score of every trial; it proposes all hyperparameters"),
+        _SFGNN[2],
+    ),
+}

@@ -1,0 +1,37 @@
+"""Who learns what, as the report shows it."""
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from run_folders import page_of, write_run
+
+from autofgl.methods.catalog import METHODS
+from autofgl.methods.privacy import WHO_LEARNS_WHAT
+
+
+def test_every_method_says_who_learns_what() -> None:
+    assert set(METHODS) <= set(WHO_LEARNS_WHAT)
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_the_secure_mode_decides_what_the_server_learns(secure: str, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml.safe_dump({**config, "secure": secure}))
+    page = page_of(run)
+    hidden = "another client's update, node counts, losses or accuracies"
+    assert (hidden in page.text) == (secure == "shares")
+    assert ("every client's weighted gradients" in page.text) == (secure == "none")
+    assert "aggregate=parameters" in page.text or secure == "none"
+
+
+def test_a_method_of_somebody_else_has_a_section_too(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "config.yaml").write_text(yaml.safe_dump({"method": "theirs", "secure": "ckks"}))
+    page = page_of(run)
+    assert "The documentation of theirs says who learns what." in page.text
+    assert "who-learns-what" in page.ids

@@ -1,0 +1,95 @@
+"""The pages of the documentation: tables from their sources, and plain words."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from autofgl.errors import UserError
+from autofgl.methods.catalog import METHODS
+from autofgl.methods.privacy import WHO_LEARNS_WHAT
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+
+#: Words of our own making and British spellings, which no page has.
+DIALECT = re.compile(
+    r"\b(told|news|stake|toll|heat|learnt|sitting|root of all chance|patience lost"
+    r"|neighbour\w*|(?:un)?labelled|colour\w*|\w+isation\w*"
+    r"|(?:central|normal|regular|initial|optim)ise\w*)\b",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def hooks() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_hooks", ROOT / "docs" / "hooks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def methods_page(hooks: ModuleType) -> str:
+    text = (ROOT / "docs" / "methods.md").read_text()
+    return str(hooks.on_page_markdown(text, page=None, config=None, files=None))
+
+
+def section(page: str, name: str) -> str:
+    """The part of a page below a heading of the second level."""
+    start = page.index(f"\n## {name}\n")
+    end = page.find("\n## ", start + 1)
+    return page[start:] if end < 0 else page[start:end]
+
+
+def rows(text: str) -> list[str]:
+    """Lines of tables, without escapes."""
+    return [line.replace("\\|", "|") for line in text.splitlines() if line.startswith("| ")]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_has_its_privacy_and_settings(method: str, methods_page: str) -> None:
+    text = section(methods_page, method)
+    lines = rows(text)
+    for party in WHO_LEARNS_WHAT[method]:
+        line = next(line for line in lines if line.startswith(f"| {party.who} | {party.always} |"))
+        assert party.none in line
+        assert party.secure in line
+    assert f"settings of <code>{method}</code>" in text
+    listed = {line.split("`")[1] for line in lines if line.startswith("| `")}
+    assert "`rounds`" in text
+    assert {"rounds", "lr", "patience"} <= listed
+
+
+def test_every_method_is_in_the_list(methods_page: str, hooks: ModuleType) -> None:
+    for name in METHODS:
+        assert f"| [`{name}`](#{name}) |" in methods_page
+    assert "<!--" not in methods_page
+    with pytest.raises(UserError, match="no-such-method"):
+        hooks.fill_tables("<!-- settings: no-such-method -->")
+
+
+def test_settings_are_those_of_the_class(hooks: ModuleType) -> None:
+    table = hooks.settings_table("fedavg")
+    assert "| `normalize_features` | `true` | scale every feature row to sum 1 |" in table
+    assert "number of codes, \\|P\\|" in hooks.settings_table("fl-agcns")
+
+
+def test_the_site_uses_the_hook() -> None:
+    assert "hooks: [docs/hooks.py]" in (ROOT / "mkdocs.yml").read_text()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_have_plain_words(path: Path) -> None:
+    assert [match[0] for match in DIALECT.finditer(path.read_text())] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_that_pages_name_exist(path: Path) -> None:
+    for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text()):
+        folders = (ROOT, ROOT / "src" / "autofgl", ROOT / "tests")
+        assert "yours" in name or any((folder / name).is_file() for folder in folders), name
