@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
 
-from autofgl.methods.label_mixing import distribution, divergence, mixed
+from autofgl.sharing.own_encoder import distribution, divergence, mix
 
 
 def test_counts_become_shares() -> None:
@@ -42,6 +42,6 @@ def test_without_labels_nothing_is_kept() -> None:
 
 def test_mixing_by_hand() -> None:
     own, mean = {"w": np.array([4.0, 0.0]), "h": np.ones(2)}, {"w": np.array([0.0, 8.0])}
-    found = mixed(own, mean, 0.25)
-    assert list(found) == ["w"]  # what is not shared is not mixed
+    found = mix(own, mean, 0.25)
+    assert list(found) == ["w"]  # what is not shared is not mix
     np.testing.assert_allclose(found["w"], [1.0, 6.0])

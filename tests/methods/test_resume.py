@@ -6,12 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make
 
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import METHODS
-from autofgl.methods.method import Method, Outcome
+from autofgl.runtime.method import Method, Outcome
 from autofgl.runs import checkpoint
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2, "warmup": 1}

@@ -8,7 +8,6 @@ import numpy as np
 
 from autofgl.federation.federation import Federation
 from autofgl.federation.party import PartyFactory
-from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
 from autofgl.runtime.local_model import ClientData
@@ -35,6 +34,7 @@ class Separate(Method):
 
     Settings = AloneSettings
     sums_securely: ClassVar[bool] = False
+    saved = ("_all_stopped",)
 
     def __init__(
         self, federation: Federation, settings: AloneSettings, seed: int, secure: str = "none"
@@ -90,14 +90,6 @@ class Separate(Method):
             next(iter(exports.values()))["spec"],
             models,
         )
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return {"round": self.round, "all_stopped": self._all_stopped}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.round, self._all_stopped = state["round"], state["all_stopped"]
 
 
 class Centralized(Separate):

@@ -4,7 +4,7 @@ import statistics
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from autofgl.nn.networks import NetworkSpec, build_network, empty_network
 from autofgl.nn.structure import DenseStructure, Structure
 from autofgl.runtime.metrics import SPLITS, MetricSums
 from autofgl.runtime.settings import TrainSettings
+from autofgl.runtime.state import load, save
 from autofgl.seeding import torch_generator
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
@@ -106,8 +107,11 @@ class LocalModel:
         spec: The network.
         settings: How it is trained.
         seed: Random seed of the run.
-        weights: Where to begin; drawn if there are none.
+        weights: Where to begin; random if there are none.
     """
+
+    #: Attributes that a checkpoint has, besides the weights.
+    saved: ClassVar[tuple[str, ...]] = ("_optimizer",)
 
     def __init__(
         self,
@@ -222,16 +226,12 @@ class LocalModel:
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""
-        return {"weights": self.weights(), "moments": optimizer_state(self._optimizer)}
+        return {"weights": self.weights(), **save(self, self.saved)}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.load_weights(state["weights"])
-        self.load_moments(state["moments"])
-
-    def load_moments(self, moments: Payload) -> None:
-        """Have the optimizer go on with the moments of a state."""
-        load_optimizer_state(self._optimizer, moments)
+        load(self, self.saved, state)
 
 
 class TrialModel(LocalModel):
@@ -239,6 +239,8 @@ class TrialModel(LocalModel):
 
     What it sends is always finite; ``diverged`` says whether it has come to nothing here.
     """
+
+    saved = ("_optimizer", "diverged")
 
     def __init__(
         self, name: str, inputs: Inputs, spec: NetworkSpec, settings: TrainSettings, seed: int
@@ -283,15 +285,6 @@ class TrialModel(LocalModel):
         """
         return {"diverged": np.array([float(self.diverged)])}
 
-    def state(self) -> Payload:
-        """Weights, moments, and whether it has diverged."""
-        return {**super().state(), "diverged": self.diverged}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        super().load_state(state)
-        self.diverged = state["diverged"]
-
 
 def count_up(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
     """Loss sum, correct predictions and number of some labeled nodes."""
@@ -314,23 +307,6 @@ def median_seconds(run: Any, repeats: int = 5) -> float:
 def all_finite(arrays: Iterable[Any]) -> bool:
     """Whether every entry of every array is a finite number."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
-
-
-def optimizer_state(optimizer: torch.optim.Optimizer) -> Payload:
-    """Copies of an optimizer's moments, by the number of their parameter."""
-    return {
-        str(index): {key: value.numpy().copy() for key, value in entry.items()}
-        for index, entry in optimizer.state_dict()["state"].items()
-    }
-
-
-def load_optimizer_state(optimizer: torch.optim.Optimizer, state: Payload) -> None:
-    """Take up where :func:`optimizer_state` was taken; the settings stay as they are."""
-    moments = {
-        int(index): {key: torch.from_numpy(value.copy()) for key, value in entry.items()}
-        for index, entry in state.items()
-    }
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
 
 
 def _gradient_of(parameter: Tensor) -> Any:

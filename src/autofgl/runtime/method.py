@@ -16,6 +16,7 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
 from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.runtime.state import load, save
 from autofgl.secure import make_server
 
 
@@ -37,6 +38,8 @@ class Method(ABC):
     Settings: ClassVar[type[TrainSettings]]
     #: Ways in which clients learn together, by name; a recipe that names none takes the first.
     ways: ClassVar[Mapping[str, Sharing]] = {}
+    #: Attributes that a checkpoint has, besides ``round``.
+    saved: ClassVar[tuple[str, ...]] = ()
     #: What a client of it is.
     Client: ClassVar[type[RoundClient]] = RoundClient
     #: Whether the method sums through :mod:`autofgl.secure`, so that a secure mode means something.
@@ -136,13 +139,13 @@ class Method(ABC):
     def finish(self) -> Outcome:
         """Settle on the final weights and report."""
 
-    @abstractmethod
     def state(self) -> Payload:
         """Server-side state for a checkpoint."""
+        return save(self, ("round", *self.saved))
 
-    @abstractmethod
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        load(self, ("round", *self.saved), state)
 
     def engine(self, recipe: Recipe | None = None, stage: str = "", **changes: Any) -> RoundEngine:
         """A training that can be started.
@@ -161,6 +164,8 @@ class Method(ABC):
 
 class SharedTraining(Method):
     """A method without a search: one training, in the first of its ways of sharing."""
+
+    saved = ("training",)
 
     def __init__(
         self, federation: Federation, settings: Any, seed: int, secure: str = "none"
@@ -190,12 +195,3 @@ class SharedTraining(Method):
     def before_checkpoint(self) -> None:
         """Let the clients take in what only the present keys can open."""
         self.training.sharing.before_checkpoint()
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return self.training.state()
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.training.load_state(state)
-        self.round = self.training.round

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.federation import Federation
-from autofgl.federation.payload import Payload
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row
@@ -33,6 +32,9 @@ class RecipeSearch(Method):
     """
 
     Settings: ClassVar[Any]
+    saved = (
+        "_search_rounds", "_wrapped_up", "_notes", "searcher", "_trials", "_final", "_candidate",
+    )  # fmt: skip
 
     def __init__(
         self, federation: Federation, settings: Any, seed: int, secure: str = "none"
@@ -118,28 +120,6 @@ class RecipeSearch(Method):
         """Let the clients take in what only the present keys can open."""
         self._trials.before_checkpoint()
         self._final.before_checkpoint()
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        state: Payload = {
-            "round": self.round,
-            "search_rounds": self._search_rounds,
-            "wrapped_up": self._wrapped_up,
-            "notes": self._notes,
-            "searcher": self.searcher.state(),
-            "trials": self._trials.state(),
-            "final": self._final.state(),
-        }
-        return state if self._candidate is None else {**state, "candidate": self._candidate}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.round, self._search_rounds = state["round"], state["search_rounds"]
-        self._wrapped_up, self._notes = state["wrapped_up"], state["notes"]
-        self.searcher.load_state(state["searcher"])
-        self._trials.load_state(state["trials"])
-        self._final.load_state(state["final"])
-        self._candidate = state.get("candidate")
 
     @property
     def _search_over(self) -> bool:

@@ -11,7 +11,7 @@ client: the figures of round t are those of the weights after t-1 updates.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +31,7 @@ from autofgl.runtime.metrics import (
 )
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.state import load, save
 from autofgl.secure import Reveal
 from autofgl.seeding import numpy_generator
 
@@ -47,6 +48,8 @@ class SharingClient(ABC):
     local: LocalModel
     reveal: Reveal = "server"
     one_sum: bool = False
+    #: Attributes that a checkpoint has.
+    saved: ClassVar[tuple[str, ...]] = ("local",)
 
     @abstractmethod
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
@@ -88,13 +91,13 @@ class SharingClient(ABC):
         """The weights held now, and the network that they belong to."""
         return {"weights": self.local.weights(), "spec": self.local.spec.to_json()}
 
-    @abstractmethod
     def state(self) -> Payload:
         """Everything between two rounds."""
+        return save(self, self.saved)
 
-    @abstractmethod
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        load(self, self.saved, state)
 
 
 class SharingServer(ABC):
@@ -106,6 +109,8 @@ class SharingServer(ABC):
         seed: Random seed of the run.
     """
 
+    #: Attributes that a checkpoint has.
+    saved: ClassVar[tuple[str, ...]] = ()
     #: Whether a client that is late may join again: not if it would have other weights.
     waits_for_late: bool = False
     #: Who reads the summed update, and whether it comes with the figures; as at the clients.
@@ -164,13 +169,13 @@ class SharingServer(ABC):
     ) -> Outcome:
         """The outcome from the clients' last replies and the sum of their final figures."""
 
-    @abstractmethod
     def state(self) -> Payload:
         """Everything between two rounds."""
+        return save(self, self.saved)
 
-    @abstractmethod
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        load(self, self.saved, state)
 
 
 @dataclass(frozen=True)
@@ -205,6 +210,8 @@ class RoundClient(Summing, Party):
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "start", "round", "take", "conclude", "export",
     }  # fmt: skip
+    #: Attributes that a checkpoint has, besides the recipe and what its training has.
+    saved: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -284,16 +291,15 @@ class RoundClient(Summing, Party):
         return self.sharing.export()
 
     def state(self) -> Payload:
-        """The recipe, and what its training has."""
-        if self._sharing is None:
-            return {"recipe": self._recipe}
-        return {"recipe": self._recipe, "sharing": self._sharing.state()}
+        """The recipe, what its training has, and what a method's own client has besides."""
+        return save(self, ("_recipe", "_sharing", *self.saved))
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._recipe, self._sharing = state["recipe"], None
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
+        load(self, self.saved, state)
 
     def _adopt(self, payload: Payload) -> None:
         recipe = Recipe.from_payload(payload)
@@ -318,6 +324,8 @@ class RoundEngine:
         parties: Who took part from the start.
         diverged: Whether a trial has diverged at some client.
     """
+
+    saved = ("round", "totals", "parties", "best", "sharing")
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -388,19 +396,11 @@ class RoundEngine:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return {
-            "round": self.round,
-            "totals": self.totals,
-            "parties": self.parties,
-            "best": asdict(self.best),
-            "sharing": self.sharing.state(),
-        }
+        return save(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self.round, self.totals = state["round"], state["totals"]
-        self.parties, self.best = state["parties"], BestRound(**state["best"])
-        self.sharing.load_state(state["sharing"])
+        load(self, self.saved, state)
 
     def _exchange(
         self, at: int, chosen: set[str], contribute: bool

@@ -16,6 +16,7 @@ from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
+from autofgl.runtime.state import load, save
 from autofgl.search.pruning import MedianRule
 
 #: Columns of a trial's round that go into the history; those of test nodes are none of them.
@@ -146,24 +147,17 @@ class Trials:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        state: Payload = {"over": [asdict(one) for one in self.over]}
-        if self._rule is not None:
-            state["rule"] = self._rule.state()
-        if self._training is None:
-            return state
+        over = [asdict(one) for one in self.over]
         recipe = self._recipe.to_payload()
-        training = self._training.state()
-        return {**state, "candidate": self._candidate, "recipe": recipe, "training": training}
+        return {"over": over, "recipe": recipe, **save(self, ("_candidate", "_rule", "_training"))}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; the clients know which network is theirs."""
         self.over = [Trial(**one) for one in state["over"]]
-        if self._rule is not None:
-            self._rule.load_state(state["rule"])
+        self._recipe = Recipe(**state["recipe"])
         if "training" in state:
-            self._candidate, self._recipe = state["candidate"], Recipe(**state["recipe"])
             self._training = self._make(len(self.over) + 1, self._recipe)
-            self._training.load_state(state["training"])
+        load(self, ("_candidate", "_rule", "_training"), state)
 
     def _round(self, training: RoundEngine) -> tuple[Row, str]:
         """A round's row, and how the trial has ended, if it has."""
@@ -259,23 +253,17 @@ class FinalTraining:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        state: Payload = {
-            "recipes": [recipe.to_payload() for recipe in self._recipes],
-            "at": self._at,
-            "outcomes": [asdict(outcome) for outcome in self._outcomes],
-        }
-        if self._training is not None:
-            state["training"] = self._training.state()
-        return state
+        recipes = [recipe.to_payload() for recipe in self._recipes]
+        outcomes = [asdict(outcome) for outcome in self._outcomes]
+        return {"recipes": recipes, "outcomes": outcomes, **save(self, ("_at", "_training"))}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; the clients know which network is theirs."""
         self._recipes = [Recipe(**recipe) for recipe in state["recipes"]]
-        self._at = state["at"]
         self._outcomes = [Outcome(**outcome) for outcome in state["outcomes"]]
         if "training" in state:
-            self._training = self._make(self._at, self._recipes[self._at])
-            self._training.load_state(state["training"])
+            self._training = self._make(state["at"], self._recipes[state["at"]])
+        load(self, ("_at", "_training"), state)
 
     def _start(self) -> None:
         recipe = self._recipes[self._at]

@@ -4,7 +4,6 @@ Each client trains on its own graph, keeps its own best weights by its own valid
 stops by its own patience. The server starts the rounds and adds up the figures.
 """
 
-from dataclasses import asdict
 from typing import ClassVar
 
 from autofgl.federation.party import Party
@@ -12,12 +11,14 @@ from autofgl.federation.payload import Payload
 from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics
 from autofgl.runtime.settings import AloneSettings, model_spec
+from autofgl.runtime.state import load, save
 
 
 class AloneClient(Party):
     """Trains on its own graph and listens to nobody."""
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
+    saved = ("_local", "_best", "_best_weights")
 
     def __init__(self, data: ClientData, settings: AloneSettings) -> None:
         graph = self._graph = data.graph
@@ -64,12 +65,9 @@ class AloneClient(Party):
         return {"weights": self._best_weights, "spec": self._local.spec.to_json()}
 
     def state(self) -> Payload:
-        """Weights, optimizer, best weights and where they came from."""
-        best = {"best": asdict(self._best), "best_weights": self._best_weights}
-        return {**self._local.state(), **best}
+        """Everything between two rounds."""
+        return save(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self._local.load_state(state)
-        self._best = BestRound(**state["best"])
-        self._best_weights = state["best_weights"]
+        load(self, self.saved, state)

@@ -40,6 +40,8 @@ class CommonClient(SharingClient):
         trial: Whether test nodes are left alone and the network may diverge.
     """
 
+    saved = ("local", "_best")
+
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
     ) -> None:
@@ -84,19 +86,11 @@ class CommonClient(SharingClient):
         elif self._best is not None:
             self.local.load_weights(self._best)
 
-    def state(self) -> Payload:
-        """Weights, optimizer and best weights."""
-        state = self.local.state()
-        return state if self._best is None else {**state, "best": self._best}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.local.load_state(state)
-        self._best = state.get("best")
-
 
 class CommonServer(SharingServer):
     """Averages what the clients send, or seals the summed gradient for them."""
+
+    saved = ("_handout", "_best_weights")
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -163,15 +157,6 @@ class CommonServer(SharingServer):
             exported["spec"],
             {"model": exported["weights"]},
         )
-
-    def state(self) -> Payload:
-        """What is handed out next, and the best weights."""
-        state: Payload = {"handout": self._handout}
-        return state if self._best_weights is None else {**state, "best": self._best_weights}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self._handout, self._best_weights = state["handout"], state.get("best")
 
 
 def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> NetworkSpec:

@@ -17,7 +17,7 @@ client without training nodes takes W_s and has no say in it.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ class OwnEncoderClient(SharingClient):
     """Keeps its message passing to itself and shares its discriminator."""
 
     one_sum = True
+    saved = ("local", "_evaluated", "_best", "_own_best", "_own_is_best")
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
@@ -108,23 +109,6 @@ class OwnEncoderClient(SharingClient):
             raise Refused("message passing stays with its client, unless collect_models is set")
         return {"weights": self._best}
 
-    def state(self) -> Payload:
-        """The network and what was kept of it."""
-        return {
-            "evaluated": self._evaluated,
-            "best": self._best,
-            "own_best": asdict(self._own_best),
-            "own_is_best": self._own_is_best,
-            **self.local.state(),
-        }
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self._evaluated, self._best = state["evaluated"], state["best"]
-        self._own_best = BestRound(**state["own_best"])
-        self._own_is_best = state["own_is_best"]
-        self.local.load_state(state)
-
     def _keep(self, best_for_all: bool) -> None:
         """Keep the weights of the last evaluation, if they are the best so far."""
         own = self.settings.chosen_by == "client"
@@ -144,6 +128,7 @@ class OwnEncoderClient(SharingClient):
 class OwnEncoderServer(SharingServer):
     """W_s, Q_s and M from the clients' sum (Algorithm 2, lines 16 to 19)."""
 
+    saved = ("_handout",)
     one_sum = True
     waits_for_late = True  # a client mixes whatever it has with the next mean
 
@@ -211,14 +196,6 @@ class OwnEncoderServer(SharingServer):
                 **client_means(total["own"]),
             },
         )
-
-    def state(self) -> Payload:
-        """What is handed out next."""
-        return {"handout": self._handout}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self._handout = dict(state["handout"])
 
 
 def own_encoder_spec(graph: ClientGraph, settings: Any) -> ModelSpec:

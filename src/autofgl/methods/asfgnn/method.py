@@ -84,6 +84,10 @@ class ASFGNN(Method):
 
     Settings = ASFGNNSettings
     ways: ClassVar = {"own-encoder": OWN_ENCODER}
+    saved = (
+        "_training", "_search_rounds", "_wrapped_up", "_exhausted", "_training_begun", "_hyper",
+        "_tuner", "_trials",
+    )  # fmt: skip
     settings: ASFGNNSettings
 
     def __init__(
@@ -160,30 +164,6 @@ class ASFGNN(Method):
             "top": [_to_json(one) for one in best[:TOP]],
         }
         return replace(outcome, extra={**outcome.extra, **search})
-
-    def state(self) -> Payload:
-        """Everything between two rounds, those of a half-done trial included."""
-        return {
-            "round": self.round,
-            "training": self._training.state(),
-            "search_rounds": self._search_rounds,
-            "wrapped_up": self._wrapped_up,
-            "exhausted": self._exhausted,
-            "training_begun": self._training_begun,
-            "hyper": self._hyper,
-            "tuner": self._tuner.state(),
-            "trials": self._trials.state(),
-        }
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.round = state["round"]
-        self._training.load_state(state["training"])
-        self._search_rounds, self._exhausted = state["search_rounds"], state["exhausted"]
-        self._wrapped_up, self._training_begun = state["wrapped_up"], state["training_begun"]
-        self._hyper = state["hyper"]
-        self._tuner.load_state(state["tuner"])
-        self._trials.load_state(state["trials"])
 
     @property
     def _search_over(self) -> bool:

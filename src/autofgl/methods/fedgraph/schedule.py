@@ -1,9 +1,8 @@
 """Which of its rounds a run of FedGraph spends on what."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
-from autofgl.federation.payload import Payload
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 
 Phase = Literal["profile", "episode", "train"]
@@ -68,7 +67,3 @@ class Schedule:
         """
         self.profile = min(self.profile, max(at + 1, 2))
         self.learning = min(self.learning, max(at, self.profile))
-
-    def state(self) -> Payload:
-        """For a checkpoint."""
-        return asdict(self)

@@ -15,7 +15,7 @@ federated validation, test nodes are only reported.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,10 @@ class FedGraph(Method):
     """The server (Algorithm 3)."""
 
     Settings = FedGraphSettings
+    saved = (
+        "_schedule", "_spec", "_totals", "_initial", "_weights", "_best", "_best_weights",
+        "_policy",
+    )  # fmt: skip
     settings: FedGraphSettings
 
     def __init__(
@@ -196,29 +200,6 @@ class FedGraph(Method):
         if self._policy is None:
             return outcome
         return replace(outcome, files={"policy.afp": self._policy.to_bytes()})
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        state: Payload = {
-            "round": self.round,
-            "schedule": self._schedule.state(),
-            "spec": self._spec,
-            "totals": self._totals,
-            "initial": self._initial,
-            "weights": self._weights,
-            "best": asdict(self._best),
-            "best_weights": self._best_weights,
-        }
-        return state if self._policy is None else {**state, "policy": self._policy.state()}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.round, self._spec, self._totals = state["round"], state["spec"], state["totals"]
-        self._schedule = Schedule(**state["schedule"])
-        self._initial, self._weights = state["initial"], state["weights"]
-        self._best_weights, self._best = state["best_weights"], BestRound(**state["best"])
-        if self._policy is not None:
-            self._policy.load_state(state["policy"])
 
     @cached_property
     def _server_test(self) -> ServerTest | None:

@@ -23,10 +23,9 @@ from autofgl.runtime.local_model import (
     WORST_LOSS,
     ClientData,
     input_features,
-    load_optimizer_state,
-    optimizer_state,
 )
 from autofgl.runtime.rounds import RoundClient, Sharing
+from autofgl.runtime.state import load, save
 from autofgl.search import Memo, Variation, client_step
 from autofgl.seeding import numpy_generator, torch_generator
 
@@ -66,14 +65,14 @@ class SharedSuperNet:
     def state(self) -> Payload:
         """Weights and moments."""
         weights = {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
-        return {"weights": weights, "moments": optimizer_state(self._optimizer)}
+        return {"weights": weights, **save(self, ("_optimizer",))}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         with torch.no_grad():
             for name, value in self.network.state_dict().items():
                 value.copy_(torch.from_numpy(state["weights"][name].copy()))
-        load_optimizer_state(self._optimizer, state["moments"])
+        load(self, ("_optimizer",), state)
 
 
 class FLAGCNSClient(RoundClient):
@@ -82,6 +81,7 @@ class FLAGCNSClient(RoundClient):
     operations: ClassVar[frozenset[str]] = RoundClient.operations | {
         "begin_search", "latency", "weights", "losses", "evolve",
     }  # fmt: skip
+    saved = ("_supernet", "_own")
 
     def __init__(
         self,
@@ -159,17 +159,6 @@ class FLAGCNSClient(RoundClient):
         figures = self._figures(shared[len(shared) - children :], payload)
         protected = self.sums.protect(f"children-{payload['generation']}", figures)
         return {"codes": best, "losses": protected}
-
-    def state(self) -> Payload:
-        """The SuperNet, the own population, and what the final training has."""
-        state = {**super().state(), "supernet": self._supernet.state()}
-        return state if self._own is None else {**state, "own": self._own}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        super().load_state(state)
-        self._supernet.load_state(state["supernet"])
-        self._own = state.get("own")
 
     def _take_gradient(self, payload: Payload) -> None:
         if "gradient" in payload:

@@ -59,6 +59,10 @@ class FLAGCNS(Method):
     Settings = FLAGCNSSettings
     ways: ClassVar = {"common": COMMON}
     Client = FLAGCNSClient
+    saved = (
+        "_generations", "_wrapped_up", "search", "_candidates", "_trial_rounds", "_trials",
+        "_final",
+    )  # fmt: skip
     settings: FLAGCNSSettings
 
     def __init__(
@@ -137,31 +141,15 @@ class FLAGCNS(Method):
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        state: Payload = {
-            "round": self.round,
-            "generations": self._generations,
-            "wrapped_up": self._wrapped_up,
-            "search": self.search.state(),
-            "candidates": self._candidates,
-            "trial_rounds": self._trial_rounds,
-            "trials": self._trials.state(),
-            "final": self._final.state(),
-        }
-        if self._refinement is not None:
-            state["refinement"] = self._refinement.state()
-        return state
+        state = super().state()
+        return state if self._refinement is None else {**state, "plan": self._refinement.state()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self.round, self._generations = state["round"], state["generations"]
-        self._wrapped_up = state["wrapped_up"]
-        self.search.load_state(state["search"])
-        self._candidates, self._trial_rounds = state["candidates"], state["trial_rounds"]
-        if "refinement" in state:
+        super().load_state(state)
+        if "plan" in state:
             self._refinement = self._refine()
-            self._refinement.load_state(state["refinement"])
-        self._trials.load_state(state["trials"])
-        self._final.load_state(state["final"])
+            self._refinement.load_state(state["plan"])
 
     def _end_generations(self) -> None:
         self._generations = min(self._generations, max(self.search.count, 1))

@@ -44,8 +44,6 @@ from autofgl.runtime.local_model import (
     WORST_LOSS,
     ClientData,
     all_finite,
-    load_optimizer_state,
-    optimizer_state,
 )
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
@@ -67,6 +65,7 @@ class DartsClient(RoundClient):
     operations: ClassVar[frozenset[str]] = RoundClient.operations | {
         "begin_search", "weights", "architecture",
     }  # fmt: skip
+    saved = ("_supernet",)
 
     def __init__(
         self,
@@ -130,15 +129,6 @@ class DartsClient(RoundClient):
         tag = f"architecture-{payload['generation']}"
         return {"figures": self.sums.protect(tag, figures)}
 
-    def state(self) -> Payload:
-        """The SuperNet, and what the final training has."""
-        return {**super().state(), "supernet": self._supernet.state()}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        super().load_state(state)
-        self._supernet.load_state(state["supernet"])
-
     def _take_gradient(self, payload: Payload) -> None:
         if "gradient" in payload:
             self._supernet.apply(average(self.sums.open(payload["gradient"])))
@@ -175,6 +165,7 @@ class FLDarts(Method):
     Settings = DartsSettings
     ways: ClassVar = {"common": COMMON}
     Client = DartsClient
+    saved = ("_generation", "_generations", "_totals", "_alpha", "_optimizer", "_final")
     settings: DartsSettings
 
     def __init__(
@@ -234,27 +225,6 @@ class FLDarts(Method):
     def before_checkpoint(self) -> None:
         """Let the clients take in what only the present keys can open."""
         self._final.before_checkpoint()
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return {
-            "round": self.round,
-            "generation": self._generation,
-            "generations": self._generations,
-            "totals": self._totals,
-            "alpha": self._alpha.detach().numpy().copy(),
-            "moments": optimizer_state(self._optimizer),
-            "final": self._final.state(),
-        }
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.round, self._generation = state["round"], state["generation"]
-        self._generations, self._totals = state["generations"], state["totals"]
-        with torch.no_grad():
-            self._alpha.copy_(torch.from_numpy(state["alpha"].copy()))
-        load_optimizer_state(self._optimizer, state["moments"])
-        self._final.load_state(state["final"])
 
     def _one_generation(self) -> dict[str, Any]:
         self._generation += 1

@@ -18,6 +18,7 @@ from autofgl.methods.fl_agcns.objectives import cost_of, objective_values
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
+from autofgl.runtime.state import load, save
 from autofgl.search import RandomSearch, evolve, fronts, gamma, merge, quotas, ranks
 from autofgl.seeding import numpy_generator
 
@@ -30,6 +31,8 @@ class Generations:
         settings: Of the search.
         seed: Random seed of the run.
     """
+
+    saved = ("count", "_warmup", "_totals", "_val_counts", "_tables", "population", "_values")
 
     def __init__(self, clients: Clients, settings: FLAGCNSSettings, seed: int) -> None:
         self._clients = clients
@@ -122,22 +125,11 @@ class Generations:
 
     def state(self) -> Payload:
         """Everything between two generations."""
-        state: Payload = {
-            "count": self.count,
-            "warmup": self._warmup,
-            "totals": self._totals,
-            "val_counts": self._val_counts,
-            "tables": self._tables,
-            "population": self.population,
-        }
-        return state if self._values is None else {**state, "values": self._values}
+        return save(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self.count, self._warmup = state["count"], state["warmup"]
-        self._totals = state["totals"]
-        self._val_counts, self._tables = state["val_counts"], state["tables"]
-        self.population, self._values = state["population"], state.get("values")
+        load(self, self.saved, state)
 
     def _weight_steps(self) -> Payload:
         """E_weight steps of Eq. 2; what is left is the last step's gradient, to be taken in."""

@@ -21,6 +21,7 @@ from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes, make_space
 from autofgl.nn.space import Genotype
+from autofgl.runtime.state import load, save
 from autofgl.runtime.trials import Trial
 from autofgl.search import Evolution
 from autofgl.seeding import numpy_generator
@@ -39,8 +40,10 @@ class Refinement:
     Args:
         searched: The search's networks as text, best first.
         settings: How many trials there are, and how children come about.
-        seed: Root seed.
+        seed: Random seed of the run.
     """
+
+    saved = ("_step", "_queue", "_last", "_evolution")
 
     def __init__(self, searched: list[str], settings: FLAGCNSSettings, seed: int) -> None:
         self._space = make_space(settings)
@@ -71,13 +74,11 @@ class Refinement:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        plan: Payload = {"step": self._step, "queue": self._queue, "last": self._last}
-        return {**plan, "evolution": self._evolution.state()}
+        return save(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self._step, self._queue, self._last = state["step"], list(state["queue"]), state["last"]
-        self._evolution.load_state(state["evolution"])
+        load(self, self.saved, state)
 
     def _planned(self, best: Trial | None, seen: set[Any]) -> str:
         """The next network of the steps before the evolution; empty if there is none."""

@@ -32,6 +32,7 @@ from autofgl.methods.graphfl.slices import Arrays, take
 from autofgl.methods.graphfl.vicinity import Vicinity, reach, without_test
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.settings import model_spec
+from autofgl.runtime.state import load
 from autofgl.search.genes import Chromosome
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.seeding import numpy_generator
@@ -182,13 +183,13 @@ class Configurator:
 
     def remember(self, chromosome: Chromosome, model: MetaModel) -> None:
         """Keep the moments of a network that was trained, for others of its shape."""
-        self._moments[self._kind(chromosome)] = model.state()["moments"]
+        self._moments[self._kind(chromosome)] = model.state()["optimizer"]
 
     def recall(self, chromosome: Chromosome, model: MetaModel) -> None:
         """Have a network's optimizer go on with moments that were kept, if there are any."""
         moments = self._moments.get(self._kind(chromosome))
         if moments is not None:
-            model.load_moments(moments)
+            load(model, ("_optimizer",), {"optimizer": moments})
 
     def population_state(self) -> Payload:
         """Population, and what the searcher knows."""

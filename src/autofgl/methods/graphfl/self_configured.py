@@ -243,6 +243,8 @@ class SelfConfiguredClient(MetaClient):
 class SelfConfiguredServer(MetaServer):
     """Averages networks that differ, advises those that never trained, counts trials."""
 
+    saved = (*MetaServer.saved, "_advice", "_changing", "trials")
+
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
         self._advice: Payload = {}
@@ -325,17 +327,6 @@ class SelfConfiguredServer(MetaServer):
         """As in GraphFL, with the configuration."""
         line = super().client_line(line, own)
         return {**line, "configuration": own["configuration"]} if own else line
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        own = {"advice": self._advice, "changing": sorted(self._changing), "trials": self.trials}
-        return {**super().state(), **own}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        super().load_state(state)
-        self._advice, self.trials = state["advice"], state["trials"]
-        self._changing = set(state["changing"])
 
     @cached_property
     def _space(self) -> Configurations:

@@ -22,11 +22,10 @@ from autofgl.runtime.local_model import (
     Weights,
     count_up,
     input_features,
-    load_optimizer_state,
     median_seconds,
-    optimizer_state,
 )
 from autofgl.runtime.metrics import SPLITS, scale_down
+from autofgl.runtime.state import load, save
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.across.exchange import Exchange, positions
 from autofgl.sharing.across.forward import Pass, Surroundings
@@ -172,20 +171,15 @@ class AcrossClient(Summing, Party):
     def state(self) -> Payload:
         """Weights, moments, and the last rows of other clients."""
         rows = {str(k): rows.numpy() for k, rows in self._around.last_rows.items()}
-        state: Payload = {
-            "weights": self._weights(),
-            "moments": optimizer_state(self._optimizer),
-            "rows": rows,
-        }
+        state = {"weights": self._weights(), "rows": rows, **save(self, ("_optimizer",))}
         return state if self._axes is None else {**state, "axes": self._axes.to_payload()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._load_weights(state["weights"])
-        load_optimizer_state(self._optimizer, state["moments"])
-        self._around.last_rows.update(
-            {int(k): torch.from_numpy(rows.copy()) for k, rows in state["rows"].items()}
-        )
+        load(self, ("_optimizer",), state)
+        rows = {int(k): torch.from_numpy(rows.copy()) for k, rows in state["rows"].items()}
+        self._around.last_rows.update(rows)
         if "axes" in state:
             self._axes = Axes.from_payload(state["axes"])
 

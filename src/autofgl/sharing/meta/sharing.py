@@ -11,7 +11,7 @@ do *new clients*, which never train and may have labels that nobody trained on.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -106,14 +106,6 @@ class MetaClient(SharingClient):
             "unadapted": self.local.evaluate(),
         }
 
-    def state(self) -> Payload:
-        """Weights and the outer optimizer's moments."""
-        return self.local.state()
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.local.load_state(state)
-
     def _kinds(self, totals: list[int]) -> MetricSums:
         kinds = (self.local.evaluate_adapted(), self.local.evaluate())
         return np.concatenate([scale_down(sums, totals) for sums in kinds])
@@ -122,6 +114,7 @@ class MetaClient(SharingClient):
 class MetaServer(SharingServer):
     """Averages the clients' weights; knows new clients from those that train."""
 
+    saved: ClassVar[tuple[str, ...]] = ("new", "spec", "weights", "best_weights", "_best_kind")
     waits_for_late = True  # all that counts comes with the next call
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
@@ -231,22 +224,6 @@ class MetaServer(SharingServer):
         """A client's line in the result: also its group and what adaptation is worth."""
         line = {**line, "new": line["name"] in self.new}
         return line | unadapted_row(Metrics.of(own["unadapted"])) if own else line
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return {
-            "new": sorted(self.new),
-            "spec": self.spec,
-            "weights": self.weights,
-            "best_weights": self.best_weights,
-            "kind": self._best_kind,
-        }
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        self.new, self.spec = frozenset(state["new"]), state["spec"]
-        self.weights, self.best_weights = state["weights"], state["best_weights"]
-        self._best_kind = state["kind"]
 
     def _counted(self, own: Payload) -> Payload:
         """What a client tells, with the figures of the kind that counts."""

@@ -11,13 +11,13 @@ import autofgl
 from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.configuration import Configurations
-from autofgl.methods.configurator import Configurator, stake_of, stakes_of
-from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
-from autofgl.methods.meta_model import MetaModel, unseen
-from autofgl.methods.settings import model_spec
-from autofgl.methods.slices import Shape, take
-from autofgl.methods.trial_field import measured, reach
+from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurator import Configurator, weight_left, weights_by_shape
+from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.sharing.meta.model import MetaModel, unseen
+from autofgl.runtime.settings import model_spec
+from autofgl.methods.graphfl.slices import Shape, take
+from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.networks import build_network
 from autofgl.search.codes import SearchError
@@ -123,22 +123,22 @@ def full_stakes(search: Configurator) -> list[float]:
 
 
 def test_each_optimiser_has_a_rate_of_its_own() -> None:
-    found = space(optimiser="adam", lr=0.02, optimisers="adam,sgd")
+    found = space(optimizer="adam", lr=0.02, optimizers="adam,sgd")
     own = found.environment
     assert own["adam_lr"] == 0.02
     assert own["sgd_lr"] == pytest.approx(1.0), "the middle of its range"
-    descends = {**own, "optimiser": "sgd", "sgd_lr": 4.0, "adam_lr": 0.1}
+    descends = {**own, "optimizer": "sgd", "sgd_lr": 4.0, "adam_lr": 0.1}
     settings = found.settings_of(descends)
-    assert (settings.optimiser, settings.lr) == ("sgd", 4.0)
+    assert (settings.optimizer, settings.lr) == ("sgd", 4.0)
     assert found.full(descends) == {**descends, "adam_lr": 0.02}, "a rate that is not read"
     assert found.settings_of(own).lr == 0.02
     with pytest.raises(SearchError, match=r"'sgd_lr' is 0\.02"):
         found.genes.check({**own, "sgd_lr": 0.02})
-    names = {gene.name for gene in space(optimisers="sgd").genes.genes}
+    names = {gene.name for gene in space(optimizers="sgd").genes.genes}
     assert "sgd_lr" in names
     assert "adam_lr" not in names
-    with pytest.raises(UserError, match="unknown optimiser 'rmsprop'"):
-        GraphFLGASettings(optimisers="sgd,rmsprop")
+    with pytest.raises(UserError, match="unknown optimizer 'rmsprop'"):
+        GraphFLGASettings(optimizers="sgd,rmsprop")
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_search_goes_on_from_the_last_population(small_clients: list[ClientGra
     trial = search.trial
     search.trial = lambda *args: (asked.append(args[0]), trial(*args))[1]  # type: ignore[method-assign]
     second = search.evolve(2, whole, full_stakes(search))
-    assert asked[:3] == last[:3], "the last population is measured again"
+    assert asked[:3] == last[:3], "the last population is measure again"
     home = search.space.shape_of(search.space.environment)
     assert home in map(search.space.shape_of, asked[:4]), "with a network like the environment's"
     assert second.trials == len(asked)
@@ -307,7 +307,7 @@ def test_activations_differ(small_clients: list[ClientGraph]) -> None:
 
 
 def test_moments_are_kept_by_shape_and_optimiser(small_clients: list[ClientGraph]) -> None:
-    both = {"optimiser": "adam", "lr": 0.01, "optimisers": "adam,sgd"}
+    both = {"optimizer": "adam", "lr": 0.01, "optimizers": "adam,sgd"}
     search = configurator(small_clients[0], **both)
     own, whole = {**search.space.environment, "adam_lr": 0.05}, search.space.initial(0)
     fresh = search.trial(own, 2, whole, 1.0)[1]
@@ -321,7 +321,7 @@ def test_moments_are_kept_by_shape_and_optimiser(small_clients: list[ClientGraph
     assert not np.array_equal(
         later.weights()["convs.0.lin.weight"], fresh.weights()["convs.0.lin.weight"]
     )
-    for other in ({"model": "gcn"}, {"optimiser": "sgd"}):
+    for other in ({"model": "gcn"}, {"optimizer": "sgd"}):
         trained = search.trial({**own, **other}, 2, whole, 1.0)[1]
         assert trained is not None
         assert int(trained.state()["moments"].get("0", {}).get("step", 1)) == 1
@@ -350,26 +350,26 @@ def test_a_trial_is_judged_as_it_moves_the_average(small_clients: list[ClientGra
     loss, right, count = model.evaluate().reshape(3, 3)[1]
     assert value == pytest.approx(-right / count + 1e-4 * loss / count, abs=1e-6)
     assert all(np.array_equal(kept.weights()[name], weights[name]) for name in weights)
-    assert stake_of(1 / 9) == pytest.approx(1 / 3)
-    assert stake_of(1.5) == 1, "more clients than usual failed"
+    assert weight_left(1 / 9) == pytest.approx(1 / 3)
+    assert weight_left(1.5) == 1, "more clients than usual failed"
 
 
 def test_a_client_has_more_to_say_where_fewer_train_the_shape() -> None:
     """A quarter of the nodes, in a half that trains the first shape; none train the last."""
-    stakes = stakes_of(0.25, [0.5, 0.5, 0.0], own=0)
+    stakes = weights_by_shape(0.25, [0.5, 0.5, 0.0], own=0)
     assert stakes == pytest.approx([0.5**0.5, (1 / 3) ** 0.5, 1.0])
-    assert stakes_of(0.25, [1.0, 0.0], own=0) == pytest.approx([0.5, 1.0])
-    assert stakes_of(0.5, [0.25, 0.75], own=0)[0] == 1, "it was not in the last average"
-    assert stakes_of(0.0, [1.0, 0.0], own=0) == [0.0, 0.0]
+    assert weights_by_shape(0.25, [1.0, 0.0], own=0) == pytest.approx([0.5, 1.0])
+    assert weights_by_shape(0.5, [0.25, 0.75], own=0)[0] == 1, "it was not in the last average"
+    assert weights_by_shape(0.0, [1.0, 0.0], own=0) == [0.0, 0.0]
 
 
 def test_the_measures_by_hand() -> None:
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]]))
     labels = torch.tensor([0, 1])
-    assert measured("accuracy", logits, labels) == 0.5
+    assert measure("accuracy", logits, labels) == 0.5
     loss = -(np.log(0.5) + np.log(0.3)) / 2
-    assert measured("score", logits, labels) == pytest.approx((0.5 + 1 - loss / np.log(3)) / 2)
-    guess = measured("score", torch.zeros(2, 3), torch.tensor([1, 2]))
+    assert measure("score", logits, labels) == pytest.approx((0.5 + 1 - loss / np.log(3)) / 2)
+    guess = measure("score", torch.zeros(2, 3), torch.tensor([1, 2]))
     assert guess == pytest.approx(0, abs=1e-6)
 
 

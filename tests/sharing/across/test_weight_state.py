@@ -3,8 +3,8 @@
 import numpy as np
 
 from autofgl.federation.payload import decode, encode
-from autofgl.methods.sampling_reward import Reward
-from autofgl.methods.weight_state import Axes, flattened, state_of
+from autofgl.methods.fedgraph.policy import Reward
+from autofgl.sharing.across.weight_state import Axes, flattened, state_of
 
 
 def some_weights(count: int = 12, size: int = 40) -> np.ndarray:

@@ -5,19 +5,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make
 
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.choice import Judged, smallest_of_the_best_first
-from autofgl.methods.fl_agcns_client import _fields, make_supernet
-from autofgl.methods.found_client import found_spec
-from autofgl.methods.objectives import cost_of, parameter_table
-from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.search_space import genotypes, make_space
+from autofgl.runtime.trials import Score, smallest_of_the_best_first
+from autofgl.methods.fl_agcns.client import _fields, make_supernet
+from autofgl.sharing.common import network_spec
+from autofgl.methods.fl_agcns.objectives import cost_of, parameter_table
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
+from autofgl.methods.fl_agcns.settings import genotypes, make_space
 from autofgl.nn.found import build_found
 from autofgl.secure import MODES
 
@@ -43,7 +42,7 @@ def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
     method.setup()
     population = method.search.population
     figures = method.search._federated_losses("losses", {"codes": population})  # type: ignore[attr-defined]
-    settings = SearchSettings(**SMALL)
+    settings = FLAGCNSSettings(**SMALL)
     space = make_space(settings)
     expected = np.zeros(len(population))
     total = sum(int(client.val_mask.sum()) for client in small_clients)
@@ -61,7 +60,7 @@ def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
 
 def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph]) -> None:
     """Eq. 2: the summed gradient is that of all training nodes together, over |P|."""
-    settings = SearchSettings(**{**SMALL, "dropout": 0.0})
+    settings = FLAGCNSSettings(**{**SMALL, "dropout": 0.0})
     method = make("fl-agcns", small_clients, **{**SMALL, "dropout": 0.0})
     method.setup()
     codes = method.search.population
@@ -104,16 +103,16 @@ def test_all_clients_hold_the_same_supernet(
         assert all(np.array_equal(state["supernet"][name], value) for state in states)
 
 
-@pytest.mark.parametrize("optimisers", ["both", "controller", "clients"])
+@pytest.mark.parametrize("optimizers", ["both", "controller", "clients"])
 def test_the_population_keeps_its_size_and_has_no_repeats(
-    small_clients: list[ClientGraph], optimisers: str
+    small_clients: list[ClientGraph], optimizers: str
 ) -> None:
-    method, rows = search(small_clients, 3, optimisers=optimisers)
+    method, rows = search(small_clients, 3, optimizers=optimizers)
     assert method.search.population.shape == (8, 6)
     assert [row["unique_codes"] for row in rows] == [8, 8, 8]
     shares = {"controller": [0.0] * 3, "clients": [1.0] * 3}
     usual = [0.5 * 0.99**t for t in (1, 2, 3)]
-    assert [row["gamma"] for row in rows] == pytest.approx(shares.get(optimisers, usual))
+    assert [row["gamma"] for row in rows] == pytest.approx(shares.get(optimizers, usual))
 
 
 def test_the_search_gets_better(small_clients: list[ClientGraph]) -> None:
@@ -205,7 +204,7 @@ def test_a_start_is_part_of_the_first_population(small_clients: list[ClientGraph
     known = ["relu | gcn<0 gat<1 | identity", "tanh | - | relu"]
     method = make("fl-agcns", small_clients, **SMALL, start="; ".join(known))
     method.setup()
-    space = make_space(SearchSettings(**SMALL))
+    space = make_space(FLAGCNSSettings(**SMALL))
     population = [str(code) for code in genotypes(space, method.search.population)]
     assert population[:2] == known
     assert len(set(population)) == 8
@@ -267,7 +266,7 @@ def test_a_front_by_accuracy_tells_accuracies(small_clients: list[ClientGraph]) 
 def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
     method, _ = search(small_clients, 8, generations=8, population=12, objectives="loss,params")
     table = method.search.state()["tables"]["params"]
-    space = make_space(SearchSettings(**SMALL))
+    space = make_space(FLAGCNSSettings(**SMALL))
     found = cost_of(table, space, method.search.population)
     plain, _ = search(small_clients, 8, generations=8, population=12)
     assert np.mean(found) < np.mean(cost_of(table, space, plain.search.population))
@@ -285,7 +284,7 @@ def test_bytes_by_phase_add_up(small_clients: list[ClientGraph]) -> None:
 
 
 def _found(client: ClientGraph, genotype: str) -> Any:
-    return found_spec(client, SearchSettings(**SMALL), genotype)
+    return network_spec(client, FLAGCNSSettings(**SMALL), genotype)
 
 
 @pytest.mark.parametrize(("trials", "ends"), [(4, 1 / 3), (0, 2 / 3)])
@@ -321,7 +320,7 @@ def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path:
     assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
     assert result.figures["stopped_by"] == "rounds"
     codes = list(dict.fromkeys(row["code"] for row in result.history if row["phase"] == "trial"))
-    space = make_space(SearchSettings(**SMALL))
+    space = make_space(FLAGCNSSettings(**SMALL))
     depths = [space.parse(code).depth for code in result.figures["population"]]
     assert space.parse(codes[0]).depth == min(filter(None, depths))
     assert len({space.parse(code).shape() for code in codes}) == 5
@@ -334,13 +333,13 @@ def test_with_params_an_objective_the_smallest_of_the_best_is_taken(
     result = autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **{**SMALL, **settings})
     figures = result.figures
     nodes = sum(int(client.val_mask.sum()) for client in small_clients)
-    space = make_space(SearchSettings(**SMALL))
-    table = parameter_table(space, small_clients[0], SearchSettings(**SMALL))
+    space = make_space(FLAGCNSSettings(**SMALL))
+    table = parameter_table(space, small_clients[0], FLAGCNSSettings(**SMALL))
     sizes = cost_of(
         table, space, [space.encode(space.parse(one["genotype"])) for one in figures["trials"]]
     )
     tried = [
-        Judged(one["val_accuracy"], one["val_loss"], round(size))
+        Score(one["val_accuracy"], one["val_loss"], round(size))
         for one, size in zip(figures["trials"], sizes, strict=True)
     ]
     order = smallest_of_the_best_first(tried, nodes)
@@ -348,7 +347,7 @@ def test_with_params_an_objective_the_smallest_of_the_best_is_taken(
     expected = [figures["trials"][i]["genotype"] for i in order[:3]]
     assert [one["genotype"] for one in finalists] == expected
     assert [one["parameters"] for one in finalists] == [tried[i].parameters for i in order[:3]]
-    judged = [Judged(one["val_accuracy"], one["val_loss"], one["parameters"]) for one in finalists]
+    judged = [Score(one["val_accuracy"], one["val_loss"], one["parameters"]) for one in finalists]
     winner = finalists[smallest_of_the_best_first(judged, nodes)[0]]
     assert figures["architecture"] == winner["genotype"]
 

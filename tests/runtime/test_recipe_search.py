@@ -1,29 +1,23 @@
-"""FL-Random and FL-RL: networks on trial, then the training of the best."""
+"""Networks on trial, then the training of the best, with the searchers of FL-Random and FL-RL."""
 
-import math
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from federations import make
-
 import autofgl
-from autofgl.errors import AutoFGLError, UserError
-from autofgl.federation.engines.inprocess import InProcess
+from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.candidate_client import LARGEST_GRADIENT, WORST_LOSS, TrialModel
-from autofgl.methods.candidate_settings import CandidateSettings
-from autofgl.methods.fedavg import FedAvg
-from autofgl.methods.found_client import FoundClient, found_spec
-from autofgl.methods.local_model import LocalModel
-from autofgl.methods.method import Weights
+from autofgl.methods.fl_agcns.settings import CandidateSettings
+from autofgl.runtime.local_model import LocalModel, Weights
+from autofgl.runtime.method import SharedTraining
+from autofgl.runtime.recipe import Recipe
 from autofgl.secure import MODES
+from autofgl.sharing.common import COMMON
+from federations import leaves, make, to_the_end
 
 SMALL: dict[str, Any] = {
     "candidates": 3, "candidate_rounds": 3, "layers": 2, "hidden": 8, "rounds": 4, "finalists": 1,
@@ -38,30 +32,22 @@ def search(name: str, clients: list[ClientGraph], count: int, **settings: Any) -
     return method, [method.step() for _ in range(count)]
 
 
-def to_the_end(method: Any) -> list[dict[str, Any]]:
-    rows = []
-    while not method.done:
-        rows.append(method.step())
-    return rows
+class Averaging(SharedTraining):
+    """Federated averaging of a network of the search space."""
+
+    Settings = CandidateSettings
+    ways: ClassVar = {"common": COMMON}
 
 
 def trained_by_hand(
     clients: list[ClientGraph], genotype: str, **settings: Any
 ) -> tuple[float, float]:
     """Validation accuracy and loss of federated averaging, reported on its best weights."""
-    checked = CandidateSettings(**settings)
-    factories = {
-        graph.name: lambda context, graph=graph: FoundClient(context, graph, checked, 0, "none")
-        for graph in clients
-    }
-    federation = InProcess(factories, strict=True)
-    federation.call("adopt", {"genotype": genotype}, min_ok=len(clients))
-    training = FedAvg(federation, checked, 0)
-    training.setup()
-    for _ in range(checked.rounds):
-        training.step()
-    outcome = training.finish()
-    federation.close()
+    method = make(Averaging, clients, **settings)
+    method.training.start(Recipe(network=genotype))
+    to_the_end(method)
+    outcome = method.finish()
+    method.federation.close()
     return outcome.val_accuracy, outcome.extra["val_loss"]
 
 
@@ -99,23 +85,6 @@ def test_the_finalists_are_the_best_by_score(small_clients: list[ClientGraph], n
     assert len(rows) == method.rounds == 5 * 3 + 2 * 4
     assert rows[14]["best_code"] == by_score[0][1]
     assert [row["phase"] for row in rows] == ["search"] * 15 + ["train"] * 8
-
-
-def test_epsilon_falls(small_clients: list[ClientGraph]) -> None:
-    _, rows = search("fl-rl", small_clients, 20, candidates=20, candidate_rounds=1)
-    epsilons = [row["epsilon"] for row in rows]
-    assert epsilons == sorted(epsilons, reverse=True)
-    assert epsilons[:10] == [1.0] * 10
-    assert epsilons[-1] == 0.1
-
-
-@pytest.mark.parametrize(("fitness", "reward"), [("accuracy", 0.75), ("loss", math.exp(-0.25))])
-def test_the_agents_reward(small_clients: list[ClientGraph], fitness: str, reward: float) -> None:
-    """Accuracy as in BlockQNN; of a loss, the likelihood."""
-    method, _ = search("fl-rl", small_clients, 0, fitness=fitness, memory=2, rate=0.3, replay=7)
-    agent = method.searcher()
-    assert agent.reward(0.25) == pytest.approx(reward)
-    assert (agent.memory, agent.rate, agent.replay) == (2, 0.3, 7)
 
 
 def test_a_spent_budget_gives_the_present_candidate_up(small_clients: list[ClientGraph]) -> None:
@@ -202,20 +171,6 @@ def test_if_all_diverge_the_run_says_so(small_clients: list[ClientGraph]) -> Non
         to_the_end(method)
 
 
-def test_what_a_trial_sends_is_bounded(
-    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = CandidateSettings(hidden=8)
-    spec = found_spec(small_clients[0], settings, "identity | gcn<0 | identity")
-    model = TrialModel(small_clients[0], spec, settings, 0)
-    model.load_weights({key: value * 1e9 for key, value in model.weights().items()})
-    train, val, test = model.evaluate().reshape(3, 3)
-    assert train[0] == WORST_LOSS * train[2] > 0
-    assert val[2] == small_clients[0].val_mask.sum()
-    assert test.tolist() == [0, 0, 0], "no test nodes, and it has not diverged"
-    assert max(np.abs(value).max() for value in model.gradient(1).values()) == LARGEST_GRADIENT
-
-
 def test_test_labels_play_no_part_in_the_search(small_clients: list[ClientGraph]) -> None:
     other = [replace(c, y=np.where(c.test_mask, (c.y + 1) % 3, c.y)) for c in small_clients]
     runs = [search("fl-random", clients, 6)[1] for clients in (small_clients, other)]
@@ -262,12 +217,8 @@ def test_the_server_sees_no_clients_losses_or_gradient(
     floats: list[Any] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
-        stack: list[Any] = [payload] if way == "up" and op != "secure" else []
-        while stack:
-            value = stack.pop()
-            if isinstance(value, dict | list):
-                stack += value.values() if isinstance(value, dict) else value
-            elif isinstance(value, float) or getattr(value, "dtype", np.dtype("i8")).kind == "f":
+        for value in leaves(payload) if way == "up" and op != "secure" else ():
+            if isinstance(value, float) or getattr(value, "dtype", np.dtype("i8")).kind == "f":
                 floats.append((party, op))
 
     search("fl-random", small_clients, 4, secure=secure, observer=watch)
@@ -281,12 +232,3 @@ def test_a_lost_client_is_dropped(small_clients: list[ClientGraph]) -> None:
     method.federation.drop("client-1")
     rows = to_the_end(method)
     assert all(row["clients"] == 2 for row in rows)
-
-
-def test_bad_settings_are_named(small_clients: list[ClientGraph], out: Path) -> None:
-    with pytest.raises(UserError, match="did you mean candidates"):
-        autofgl.run("fl-random", small_clients, out=out, candidate=3)
-    with pytest.raises(UserError, match="memory"):
-        autofgl.run("fl-random", small_clients, out=out, memory=1)
-    with pytest.raises(UserError, match="rate=0"):
-        autofgl.run("fl-rl", small_clients, out=out, rate=0)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make, rounds
 
 import autofgl
@@ -16,14 +15,14 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods import search_processes
-from autofgl.methods.configurator import Configurator, distance
-from autofgl.methods.graphfl_ga import GraphFLGA
-from autofgl.methods.graphfl_ga_client import GraphFLGAClient
-from autofgl.methods.graphfl_ga_settings import GraphFLGASettings
-from autofgl.methods.meta_model import MetaModel
+from autofgl.methods.graphfl.configurator import Configurator, distance
+from autofgl.methods.graphfl.method import GraphFLGA
+from autofgl.methods.graphfl.self_configured import GraphFLGAClient
+from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.sharing.meta.model import MetaModel
 from autofgl.methods.search_processes import Processes, SearchLost
 from autofgl.methods.search_request import answer, request
-from autofgl.methods.slices import take
+from autofgl.methods.graphfl.slices import take
 from autofgl.secure import MODES
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
@@ -43,7 +42,7 @@ def test_without_searches_it_is_graphfl(
     plain = make("graphfl", small_clients, **common)
     ours = make(
         "graphfl-ga", small_clients, **common, mode="threshold", threshold=0.0,
-        evolve_structure=structure, optimiser="adam", lr=0.01, adapt="always",
+        evolve_structure=structure, optimizer="adam", lr=0.01, adapt="always",
     )  # fmt: skip
     rows, expected = rounds(ours, 4), rounds(plain, 4)
     for row, other in zip(rows, expected, strict=True):

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make, rounds
 
 import autofgl
@@ -15,9 +14,9 @@ from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.partition import PartitionSettings
-from autofgl.methods.local_model import LocalModel
-from autofgl.methods.method import Method
-from autofgl.methods.sfgnn_settings import SFGNNSettings, hyper_parameters, own_settings, sfgnn_spec
+from autofgl.runtime.local_model import LocalModel
+from autofgl.runtime.method import Method
+from autofgl.methods.asfgnn.settings import SFGNNSettings, hyper_parameters, own_settings, sfgnn_spec
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.secure import MODES, SecureSumError
 

@@ -8,7 +8,7 @@ import autofgl
 from autofgl.api import diagnose
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.supernet_quality import Ranked, agreement
+from autofgl.methods.fl_agcns.diagnosis import Ranked, agreement
 
 SMALL: dict[str, Any] = {
     "population": 6, "layers": 2, "generations": 2, "weight_steps": 2, "rounds": 4, "hidden": 8,

@@ -6,14 +6,13 @@ from statistics import mean
 import numpy as np
 
 from autofgl.federation.payload import decode, encode
-from autofgl.methods.refinement import Refinement
-from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.search_space import make_codes
-from autofgl.methods.trials import Tried, distinct
+from autofgl.methods.fl_agcns.refinement import Refinement
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes
 from autofgl.nn.space import Space
+from autofgl.runtime.trials import Trial
 from autofgl.search import RandomSearch
 
-FOUND = [
+SEARCHED = [
     "tanh | - | relu",
     "tanh | appnp<0 | relu",
     "tanh | appnp<0 | sigmoid",
@@ -22,19 +21,19 @@ FOUND = [
     "relu | sgc<0 | relu",
     "relu | arma<0 | relu",
 ]
-SETTINGS = SearchSettings(layers=3, trials=18)
+SETTINGS = FLAGCNSSettings(layers=3, trials=18)
 
 
 def play(
-    refinement: Refinement, count: int, score: Callable[[str], float], tried: list[Tried]
+    refinement: Refinement, count: int, score: Callable[[str], float], over: list[Trial]
 ) -> list[str]:
     """Try so many networks, each scored by its text; what was asked for."""
     asked = []
     for _ in range(count):
-        able = [one for one in tried if not one.diverged]
-        asked.append(refinement.ask(tried, min(able, key=lambda one: one.score, default=None)))
-        tried.append(Tried(asked[-1], score(asked[-1]), 0.5, 0.5))
-        refinement.tell(tried[-1].score)
+        useful = [one for one in over if one.useful]
+        asked.append(refinement.ask(over, min(useful, key=lambda one: one.loss, default=None)))
+        over.append(Trial(asked[-1], score(asked[-1]), 0.5, 0.5, 1, "done"))
+        refinement.tell(over[-1].loss)
     return asked
 
 
@@ -48,7 +47,7 @@ ENDS = ("identity", "relu", "tanh", "sigmoid", "softmax")
 
 
 def test_activations_of_the_shallowest_then_layers_then_activations_again() -> None:
-    asked = play(Refinement(FOUND, SETTINGS, seed=1), 20, prefer, [])
+    asked = play(Refinement(SEARCHED, SETTINGS, seed=1), 20, prefer, [])
     assert asked[0] == "tanh | appnp<0 | relu"
     assert set(asked[:5]) == {f"tanh | appnp<0 | {output}" for output in ENDS}
     assert set(asked[5:9]) == {f"{start} | appnp<0 | identity" for start in ENDS if start != "tanh"}
@@ -62,39 +61,35 @@ def test_activations_of_the_shallowest_then_layers_then_activations_again() -> N
 
 def test_a_network_without_layers_is_none_to_begin_with() -> None:
     deep = "tanh | gcn<0 gat<0 | relu"
-    assert play(Refinement([FOUND[0], deep], SETTINGS, seed=1), 1, prefer, []) == [deep]
+    assert play(Refinement([SEARCHED[0], deep], SETTINGS, seed=1), 1, prefer, []) == [deep]
 
 
 def test_then_come_children_and_nothing_twice() -> None:
-    asked = play(Refinement(FOUND, SETTINGS, seed=1), 36, prefer, [])
+    asked = play(Refinement(SEARCHED, SETTINGS, seed=1), 36, prefer, [])
     space, rng = Space(3), np.random.default_rng(0)
     assert len({space.parse(network).shape() for network in asked}) == 36
-    drawn = [str(space.decode(code)) for code in RandomSearch(make_codes(space), rng).ask(200)]
-    assert mean(map(prefer, asked[21:])) < mean(map(prefer, drawn)) - 0.5, "they inherit"
-
-
-def test_of_equal_figures_one_network_is_enough() -> None:
-    losses = {"a": 0.5, "b": 0.5 + 1e-8, "c": 0.6}
-    one, same, other = (Tried(name, 0.2, 0.8, loss) for name, loss in losses.items())
-    assert distinct([one, same, other]) == [one, other]
+    sampled = [str(space.decode(code)) for code in RandomSearch(make_codes(space), rng).ask(200)]
+    assert mean(map(prefer, asked[21:])) < mean(map(prefer, sampled)) - 0.5, "they inherit"
 
 
 def test_networks_that_diverge_are_passed_over() -> None:
     def diverging(network: str) -> float:
         return float("inf") if "appnp" in network else prefer(network)
 
-    asked = play(Refinement(FOUND, SETTINGS, seed=1), 12, diverging, [])
+    asked = play(Refinement(SEARCHED, SETTINGS, seed=1), 12, diverging, [])
     assert len(set(asked)) == 12
-    assert asked[:4] == [FOUND[1], FOUND[5], FOUND[6], FOUND[3]], "its layers, one after the other"
+    assert asked[:4] == [SEARCHED[1], SEARCHED[5], SEARCHED[6], SEARCHED[3]], (
+        "its layers, one after the other"
+    )
     assert asked[5].endswith("| sgc<0 | relu"), "then the activations of the best"
-    assert play(Refinement(FOUND[1:2], SETTINGS, seed=1), 3, diverging, [])[0] == FOUND[1]
+    assert play(Refinement(SEARCHED[1:2], SETTINGS, seed=1), 3, diverging, [])[0] == SEARCHED[1]
 
 
 def test_a_saved_state_goes_on_alike() -> None:
     for made in (1, 5, 14):
-        refinement, tried = Refinement(FOUND, SETTINGS, seed=1), list[Tried]()
-        play(refinement, made, prefer, tried)
-        again = Refinement(FOUND, SETTINGS, seed=1)
+        refinement, over = Refinement(SEARCHED, SETTINGS, seed=1), list[Trial]()
+        play(refinement, made, prefer, over)
+        again = Refinement(SEARCHED, SETTINGS, seed=1)
         again.load_state(decode(encode(refinement.state())))
-        copy = list(tried)
-        assert play(again, 6, prefer, copy) == play(refinement, 6, prefer, tried)
+        copy = list(over)
+        assert play(again, 6, prefer, copy) == play(refinement, 6, prefer, over)

@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make
 
 import autofgl
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import withhold
-from autofgl.methods.fedgraph_settings import FedGraphSettings
-from autofgl.methods.sampling_policy import LEAST_KEPT, SamplingPolicy
-from autofgl.methods.server_test import ServerTest
+from autofgl.methods.fedgraph.settings import FedGraphSettings
+from autofgl.methods.fedgraph.policy import LEAST_KEPT, SamplingPolicy
+from autofgl.methods.fedgraph.server import ServerTest
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.models.gcn import GCN
 from autofgl.seeding import torch_generator
@@ -262,7 +261,7 @@ def test_the_first_episodes_keep_to_a_drawn_policy_each() -> None:
 def test_the_server_judges_by_nodes_that_no_client_has(out: Path) -> None:
     from autofgl.api import load_clients, load_held, start
     from autofgl.config import check_config, sort_settings
-    from autofgl.methods.fedgraph import FedGraph
+    from autofgl.methods.fedgraph.server import FedGraph
 
     size = {"nodes": 90, "classes": 3, "features": 12}
     config = check_config(

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make, rounds
 
 import autofgl
@@ -17,9 +16,9 @@ from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.methods.fedgraph_client import FedGraphClient
-from autofgl.methods.fedgraph_pass import Pass, exchanges
-from autofgl.methods.fedgraph_settings import FedGraphSettings
+from autofgl.sharing.across.client import AcrossClient
+from autofgl.sharing.across.forward import Pass, exchanges
+from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.models.gcn import GCN
@@ -34,13 +33,13 @@ PARTITIONERS = ("metis", "louvain", "random", "dirichlet", "labels", "degree", "
 def outputs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Nodes and outputs of every client's last evaluation, which clients keep to themselves."""
     seen: dict[str, Any] = {}
-    report = FedGraphClient._report
+    report = AcrossClient._report
 
-    def watched(self: FedGraphClient, done: Pass) -> Payload:
+    def watched(self: AcrossClient, done: Pass) -> Payload:
         seen[self._name] = (done.batch, done.output.detach().numpy().copy())
         return report(self, done)
 
-    monkeypatch.setattr(FedGraphClient, "_report", watched)
+    monkeypatch.setattr(AcrossClient, "_report", watched)
     return seen
 
 
@@ -140,7 +139,7 @@ def test_a_round_averages_by_batch_size_and_takes_neighbours_as_constants(
     expected = {key: torch.zeros_like(value) for key, value in start.items()}
     for index, client in enumerate(clients):
         weights = {key: value.clone().requires_grad_() for key, value in start.items()}
-        optimiser = torch.optim.Adam(list(weights.values()), lr=0.01)
+        optimizer = torch.optim.Adam(list(weights.values()), lr=0.01)
         mine = torch.from_numpy(owner == index)[:, None]
         own = torch.relu(inside @ x @ weights["convs.0.lin.weight"] + weights["convs.0.bias"])
         product = torch.where(mine, own @ weights["convs.1.lin.weight"], foreign)
@@ -148,7 +147,7 @@ def test_a_round_averages_by_batch_size_and_takes_neighbours_as_constants(
         nodes = client.node_id[client.train_mask]
         labels = torch.from_numpy(small_graph.y[nodes])
         torch.nn.functional.cross_entropy(logits[nodes], labels).backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         for key, value in weights.items():
             expected[key] += value.detach() * len(nodes) / total
     for key, value in method._weights.items():  # type: ignore[attr-defined]
@@ -259,14 +258,14 @@ def test_a_client_lost_in_an_exchange_is_remembered(
         name: party._around.known[2].clone()
         for name, party in parties.items() if name != lost
     }  # fmt: skip
-    advance = FedGraphClient.advance
+    advance = AcrossClient.advance
 
-    def dying(self: FedGraphClient, payload: Payload) -> Payload:
+    def dying(self: AcrossClient, payload: Payload) -> Payload:
         if self._name == lost and self._ask["tag"] == "train-3-0":
             raise SystemExit("gone")
         return advance(self, payload)
 
-    monkeypatch.setattr(FedGraphClient, "advance", dying)
+    monkeypatch.setattr(AcrossClient, "advance", dying)
     row = method.step()
     assert row["clients"] == 2
     assert lost not in method.federation.parties

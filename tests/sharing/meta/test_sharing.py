@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make, rounds
 
 import autofgl
@@ -16,11 +15,11 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Boundary, ClientGraph
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
-from autofgl.methods.graphfl_client import GraphFLClient
-from autofgl.methods.graphfl_settings import GraphFLSettings
-from autofgl.methods.meta_model import MetaModel, draw_task, unseen
-from autofgl.methods.method import Weights
-from autofgl.methods.settings import model_spec
+from autofgl.sharing.meta.sharing import GraphFLClient
+from autofgl.methods.graphfl.settings import GraphFLSettings
+from autofgl.sharing.meta.model import MetaModel, draw_task, unseen
+from autofgl.runtime.method import Weights
+from autofgl.runtime.settings import model_spec
 from autofgl.secure import MODES
 from autofgl.seeding import numpy_generator
 
@@ -109,11 +108,11 @@ def test_without_inner_steps_a_round_is_one_of_fedavg(
         assert row["unadapted_test_accuracy"] == other["test_accuracy"]
 
 
-@pytest.mark.parametrize("optimiser", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_a_round_averages_the_clients_outer_steps_by_training_nodes(
-    small_clients: list[ClientGraph], optimiser: str
+    small_clients: list[ClientGraph], optimizer: str
 ) -> None:
-    settings = {**QUICK, "outer_steps": 2, "optimiser": optimiser, "lr": 0.05}
+    settings = {**QUICK, "outer_steps": 2, "optimizer": optimizer, "lr": 0.05}
     method = make("graphfl", small_clients, **settings)
     row = rounds(method, 1)[0]
     total = sum(client.train_mask.sum() for client in small_clients)
@@ -131,7 +130,7 @@ def test_a_round_averages_the_clients_outer_steps_by_training_nodes(
 
 def test_an_outer_step_of_gradient_descent_by_hand(small_clients: list[ClientGraph]) -> None:
     """θ - lr (g + decay θ), with g the mean of two tasks' gradients in float64 of plain torch."""
-    settings: dict[str, Any] = {**QUICK, "optimiser": "sgd", "dropout": 0.0, "lr": 0.3}
+    settings: dict[str, Any] = {**QUICK, "optimizer": "sgd", "dropout": 0.0, "lr": 0.3}
     client = small_clients[0]
     model = local(client, **settings)
     x = client.to_pyg().x.double()
@@ -504,7 +503,7 @@ def test_a_run_ends_with_both_figures(small_clients: list[ClientGraph], out: Pat
 
 
 @pytest.mark.parametrize(
-    "settings", [{"inner_lr": 0}, {"tasks": 0}, {"optimiser": "adagrad"}, {"model": "cgs"}]
+    "settings", [{"inner_lr": 0}, {"tasks": 0}, {"optimizer": "adagrad"}, {"model": "cgs"}]
 )
 def test_wrong_settings_are_refused(
     settings: dict[str, Any], small_clients: list[ClientGraph], out: Path

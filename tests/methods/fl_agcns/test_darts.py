@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make
 
 import autofgl
@@ -17,10 +16,10 @@ from autofgl.errors import UserError
 from autofgl.federation.checkpoints import read_payload
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.darts_settings import DartsSettings
-from autofgl.methods.fl_agcns_client import WORST_LOSS
-from autofgl.methods.fl_darts_client import LARGEST, _supernet, bounded
-from autofgl.methods.search_space import make_space
+from autofgl.methods.fl_agcns.settings import DartsSettings
+from autofgl.methods.fl_agcns.client import WORST_LOSS
+from autofgl.methods.fl_agcns.darts import LARGEST, _supernet, bounded
+from autofgl.methods.fl_agcns.settings import make_space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
 from autofgl.secure import MODES, make_client

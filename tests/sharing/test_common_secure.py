@@ -1,22 +1,18 @@
 """Federated averaging through secure sums."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from federations import make, rounds
-
 import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.local_model import LocalModel
-from autofgl.methods.settings import FederatedSettings, model_spec
+from autofgl.runtime.settings import FederatedSettings
 from autofgl.secure import MODES, SecureSumError
+from federations import leaves, local_model, make, rounds
 
 SECURE = [mode for mode in MODES if mode != "none"]
 AGGREGATES = ["parameters", "gradients"]
@@ -70,12 +66,8 @@ def seen_by_the_server(
     integers: list[int] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
-        stack: list[Any] = [payload]
-        while stack and op != "export":
-            value = stack.pop()
-            if isinstance(value, dict | list):
-                stack += value.values() if isinstance(value, dict) else value
-            elif isinstance(value, np.ndarray):
+        for value in leaves(payload) if op != "export" else ():
+            if isinstance(value, np.ndarray):
                 arrays.append(value.reshape(-1))
             elif isinstance(value, bytes):
                 arrays.append(np.frombuffer(value[len(value) % 8 :], np.uint64))
@@ -117,8 +109,7 @@ def test_the_server_never_sees_a_clients_update_or_counts(
 
 def private_update(client: ClientGraph, aggregate: str, total: int) -> Any:
     """The weighted vector of a client in the first round."""
-    settings = FederatedSettings()
-    local = LocalModel(client, model_spec(client, settings), settings, seed=0)
+    local = local_model(client, FederatedSettings())
     if aggregate == "gradients":
         update = local.gradient(1)
     else:

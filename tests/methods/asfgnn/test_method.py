@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
 from federations import make
 
 import autofgl
 from autofgl.errors import AutoFGLError, UserError
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.asfgnn import ASFGNN
-from autofgl.methods.asfgnn_settings import ASFGNNSettings, chosen, space
+from autofgl.methods.asfgnn.method import ASFGNN
+from autofgl.methods.asfgnn.settings import ASFGNNSettings, chosen, space
 from autofgl.search.genes import Float, Integer, LogFloat, Ordinal
 
 #: Few genes and small networks; the Gaussian process begins with the third trial.
