@@ -19,7 +19,7 @@ import autofgl
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.datasets import DataSettings
-from autofgl.methods import search_processes
+from autofgl.methods import search_jobs
 from autofgl.methods.catalog import find_method
 
 MODES = ("continuous", "parallel", "threshold")
@@ -44,7 +44,7 @@ def measure(name: str, clients: list[ClientGraph], **settings: Any) -> dict[str,
     outcome = method.finish()
     wall = time.perf_counter() - wall
     method.federation.close()
-    search_processes.close()  # so that their time is counted
+    search_jobs.close()  # so that their time is counted
     return {
         "accuracy": outcome.test_accuracy,
         "wall": wall,

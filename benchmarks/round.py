@@ -84,9 +84,10 @@ class Ours:
     """The same through AutoFGL's federation."""
 
     def __init__(self, clients: list[Any]) -> None:
-        from autofgl.federation.engines.inprocess import InProcess
         from autofgl.methods.fedavg import FedAvg
         from autofgl.methods.settings import FederatedSettings
+
+        from autofgl.federation.engines.inprocess import InProcess
 
         settings = FederatedSettings(aggregate="parameters", local_epochs=EPOCHS, hidden=HIDDEN)
         factories = {graph.name: FedAvg.party(graph, settings, 0) for graph in clients}

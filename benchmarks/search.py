@@ -27,6 +27,10 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from autofgl.methods.fl_agcns_client import SearchClient
+from autofgl.methods.method import Row
+from autofgl.methods.search_settings import SearchSettings
+from autofgl.methods.search_space import make_space
 from torch import Tensor
 from torch.nn import functional
 
@@ -34,10 +38,6 @@ import autofgl
 from autofgl.federation.engines.inprocess import InProcess, PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns import FLAGCNS
-from autofgl.methods.fl_agcns_client import SearchClient
-from autofgl.methods.method import Row
-from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.search_space import make_space
 from autofgl.nn import InputFeatures, Structure
 from autofgl.nn.space import Genotype
 from autofgl.nn.supernet import SuperNet

@@ -10,10 +10,11 @@ import argparse
 import statistics
 import time
 
-import autofgl
-from autofgl.federation.engines.inprocess import InProcess
 from autofgl.methods.fedavg import FedAvg
 from autofgl.methods.settings import FederatedSettings
+
+import autofgl
+from autofgl.federation.engines.inprocess import InProcess
 from autofgl.secure import MODES
 
 

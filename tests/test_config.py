@@ -2,10 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from autofgl.methods.settings import FederatedSettings
 
 from autofgl.config import check_config, parse_settings, read_config_file, sort_settings
 from autofgl.errors import UserError
-from autofgl.methods.settings import FederatedSettings
 
 
 def config(**values: Any) -> Any:

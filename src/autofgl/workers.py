@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import IO, TypeAlias
@@ -75,10 +75,14 @@ def read_frame(stream: IO[bytes]) -> bytes:
         EOFError: The stream ended.
         FrameError: Something else came.
     """
-    (size,) = _LENGTH.unpack(_read(stream, _LENGTH.size))
+    return _read(stream, _read_size(stream))
+
+
+def _read_size(stream: IO[bytes]) -> int:
+    size: int = _LENGTH.unpack(_read(stream, _LENGTH.size))[0]
     if size > MAX_FRAME:
         raise FrameError(f"a frame of {size:,} bytes is larger than is accepted")
-    return _read(stream, size)
+    return size
 
 
 def _read(stream: IO[bytes], size: int) -> bytes:
@@ -93,14 +97,14 @@ def _send(stream: IO[bytes], kind: int, number: int, *parts: bytes) -> None:
 
 
 def _receive(stream: IO[bytes]) -> tuple[int, int, bytes]:
-    frame = read_frame(stream)
-    if len(frame) < _HEAD.size:
+    size = _read_size(stream) - _HEAD.size
+    if size < 0:
         raise FrameError("a frame is too short")
-    kind, number = _HEAD.unpack_from(frame)
-    return kind, number, frame[_HEAD.size :]
+    kind, number = _HEAD.unpack(_read(stream, _HEAD.size))
+    return kind, number, _read(stream, size)
 
 
-class Task(Future[bytes]):
+class WorkerTask(Future[bytes]):
     """The answer to a task, as soon as there is one.
 
     ``result()`` raises :class:`TaskError` or :class:`WorkerLost` if there will be none.
@@ -142,14 +146,14 @@ class WorkerPool:
         self._function = function
         self._cores = cores
         self._nice = nice
-        self._tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._tasks: queue.SimpleQueue[WorkerTask | None] = queue.SimpleQueue()
         self._unfinished = 0
         self._closed = False
         self._lock = threading.Lock()
 
-    def submit(self, *parts: bytes) -> Task:
+    def submit(self, *parts: bytes) -> WorkerTask:
         """Have a task done, whose bytes are the parts one after the other."""
-        task = Task(parts)
+        task = WorkerTask(parts)
         with self._lock:
             if self._closed:
                 raise WorkerLost("its pool was closed")
@@ -159,14 +163,14 @@ class WorkerPool:
         self._tasks.put(task)
         return task
 
-    def run(self, tasks: Sequence[bytes]) -> list[bytes]:
-        """The answers to several tasks, in order.
+    def run(self, tasks: Iterable[Sequence[bytes]]) -> list[bytes]:
+        """The answers to several tasks in parts, in order.
 
         Raises:
             TaskError: One of them failed.
             WorkerLost: A worker ended.
         """
-        running = [self.submit(task) for task in tasks]
+        running = [self.submit(*parts) for parts in tasks]
         try:
             return [task.result() for task in running]
         except BaseException:
@@ -213,8 +217,8 @@ class _Worker:
         self._nice = nice
         self._writing = threading.Lock()
 
-    def ask(self, task: Task) -> bytes:
-        """Have a task done; raises what :class:`Task` has to tell."""
+    def ask(self, task: WorkerTask) -> bytes:
+        """Have a task done; raises what :class:`WorkerTask` has to tell."""
         try:
             task.worker = self
             stdin, stdout = self._pipes()

@@ -18,9 +18,9 @@ from sum_network import SumNetwork, draw, exact_sum
 
 from autofgl.errors import UserError
 from autofgl.secure import MODES, SecureSumError, make_client, make_server
-from autofgl.secure.ckks_parameters import FRACTION_BITS as CKKS_BITS
-from autofgl.secure.ckks_parameters import error_bound
-from autofgl.secure.words import FRACTION_BITS as SHARES_BITS
+from autofgl.secure.ckks import FRACTION_BITS as CKKS_BITS
+from autofgl.secure.ckks import error_bound
+from autofgl.secure.shares.masks import FRACTION_BITS as SHARES_BITS
 
 SECURE = [mode for mode in MODES if mode != "none"]
 #: Fraction bits of the exact modes: their sums equal the sums of whole steps, bit for bit.

@@ -42,7 +42,7 @@ def searching(parent: int) -> set[int]:
             owner = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, IndexError):
             continue  # it has just ended
-        if owner == parent and b"autofgl.methods.search_worker" in words:
+        if owner == parent and b"autofgl.workers" in words:
             found.add(int(folder.name))
     return found
 

@@ -1,17 +1,15 @@
 """Every method of the catalogue goes on from a checkpoint as if nothing had happened."""
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from federations import make
-
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import METHODS
-from autofgl.runtime.method import Method, Outcome
 from autofgl.runs import checkpoint
+from autofgl.runtime.method import Method, Outcome
+from federations import make
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2, "warmup": 1}
 SMALL_SEARCH |= {"weight_steps": 2, "trials": 4, "trial_rounds": 1, "finalists": 2}

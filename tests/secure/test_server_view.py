@@ -13,13 +13,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sum_network import SumNetwork, draw
 
 from autofgl.federation.payload import Payload, encode
-from autofgl.secure import SecureSumError
-from autofgl.secure import ckks_parameters as parameters
-from autofgl.secure.ckks import SEED_BYTES, Cipher
-from autofgl.secure.keyring import _expand
-from autofgl.secure.shares_client import self_mask_key
-from autofgl.secure.stream import add_stream
-from autofgl.secure.words import FRACTION_BITS
+from autofgl.secure import SecureSumError, ckks
+from autofgl.secure.ckks.cipher import SEED_BYTES, Cipher
+from autofgl.secure.keys import _expand
+from autofgl.secure.shares.masks import (
+    FRACTION_BITS,
+    add_stream,
+    combine_shares,
+    lagrange_weights,
+    self_mask_key,
+)
 
 SECURE = ["ckks", "shares", "shares-additive"]
 
@@ -39,7 +42,7 @@ def forms(values: Any) -> Iterator[bytes]:
     """How a vector could look on the wire."""
     for dtype in (np.float16, np.float32, np.float64):
         yield values.astype(dtype).tobytes()
-    for bits in (parameters.FRACTION_BITS, FRACTION_BITS):
+    for bits in (ckks.FRACTION_BITS, FRACTION_BITS):
         steps = np.rint(values.astype(np.float64) * 2.0**bits)
         yield steps.astype(np.int64).tobytes()
         yield steps.tobytes()
@@ -76,10 +79,10 @@ def test_the_watcher_would_see_a_vector() -> None:
 
 
 @pytest.mark.parametrize("reveal", ["server", "parties"])
-def test_ciphertexts_do_not_decrypt_with_anything_the_server_holds(reveal: str) -> None:
+def test_ciphertexts_do_not_decrypt_with_anything_the_server_has(reveal: str) -> None:
     network, _ = watched("ckks", reveal)
-    held = [leaf for message in network.server_view for leaf in leaves(message)]
-    texts = [leaf for leaf in held if isinstance(leaf, bytes)]
+    received = [leaf for message in network.server_view for leaf in leaves(message)]
+    texts = [leaf for leaf in received if isinstance(leaf, bytes)]
     ciphertexts = {text for text in texts if len(text) > 1000}
     keys = {text[:32] for text in texts if len(text) >= 16} | {bytes(32)}
     assert len(ciphertexts) >= 5
@@ -95,8 +98,10 @@ def test_ciphertexts_do_not_decrypt_with_anything_the_server_holds(reveal: str) 
 def test_the_server_holds_no_ckks_key() -> None:
     network, _ = watched("ckks", "server")
     adder = network.server._adder
-    assert not any(hasattr(adder, name) for name in ("_decryptor", "_encryptor", "_encoder"))
     kinds = {type(value).__name__ for value in vars(adder).values()}
+    assert kinds == {"Adder", "int"}
+    assert not any(hasattr(adder._adder, name) for name in ("_decryptor", "_encryptor", "_encoder"))
+    kinds = {type(value).__name__ for value in vars(adder._adder).values()}
     assert kinds == {"Evaluator", "float"}
 
 
@@ -117,18 +122,16 @@ def masks_of(network: SumNetwork, size: int) -> list[Any]:
 
 
 def rebuilt_secrets(network: SumNetwork) -> list[bytes]:
-    from autofgl.secure import shamir
-
-    told = [message["shares"] for message in network.server_view if list(message) == ["shares"]]
-    if len(told) < 2:
+    given = [message["shares"] for message in network.server_view if list(message) == ["shares"]]
+    if len(given) < 2:
         return []
     roster = network.server._session.roster  # type: ignore[attr-defined]
     answering = [name for name in roster if name not in network._gone][:2]
     points = [roster.index(name) + 1 for name in answering]
-    weight = shamir.weights(points)
+    weight = lagrange_weights(points)
     return [
-        shamir.combine({p: told[i][owner] for i, p in enumerate(points)}, weight)
-        for owner in told[0]
+        combine_shares({p: given[i][owner] for i, p in enumerate(points)}, weight)
+        for owner in given[0]
     ]
 
 

@@ -15,7 +15,7 @@ from sum_network import SumNetwork, carry, draw, exact_sum
 
 from autofgl.federation.payload import Payload
 from autofgl.secure import SecureSumError, SumRefused
-from autofgl.secure.words import FRACTION_BITS
+from autofgl.secure.shares.masks import FRACTION_BITS
 
 PHASES = ["keys", "roster", "lead", "group", "protect", "settle", "unmask"]
 
@@ -90,9 +90,9 @@ def test_any_losses_give_the_right_sum_or_an_error(fates: list[str | None], shar
 
 def most_shares_seen(network: SumNetwork) -> int:
     """The most shares of one party's self mask that the server received in the clear."""
-    told = [message["shares"] for message in network.server_view if list(message) == ["shares"]]
-    owners = {owner for shares in told for owner in shares}
-    return max((sum(owner in shares for shares in told) for owner in owners), default=0)
+    given = [message["shares"] for message in network.server_view if list(message) == ["shares"]]
+    owners = {owner for shares in given for owner in shares}
+    return max((sum(owner in shares for shares in given) for owner in owners), default=0)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_wrong_seeds_are_noticed() -> None:
         network.server.total("t", contributions, ask)
 
 
-def test_a_sealed_sum_is_for_those_who_meant_it_for_the_parties() -> None:
+def test_a_sealed_sum_is_not_for_those_who_contributed_for_the_server() -> None:
     network = SumNetwork("shares", 3).ready()
     vectors = draw(network.parties)
     sealed = network.server.seal("t", network.contribute("t", vectors, "parties"), network.ask)

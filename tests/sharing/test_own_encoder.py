@@ -1,24 +1,27 @@
 """SFGNN: a round of Algorithm 2 recomputed, what the server sees, lost clients, mistakes."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from federations import make, rounds
-
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.partition import PartitionSettings
+from autofgl.methods.asfgnn.settings import (
+    SFGNNSettings,
+    hyper_parameters,
+    own_settings,
+    sfgnn_spec,
+)
+from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.method import Method
-from autofgl.methods.asfgnn.settings import SFGNNSettings, hyper_parameters, own_settings, sfgnn_spec
-from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.secure import MODES, SecureSumError
+from federations import make, rounds
 
 
 @pytest.fixture(scope="module")

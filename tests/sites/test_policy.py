@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from autofgl.methods.settings import FederatedSettings
 
 import autofgl
 from autofgl.errors import UserError
@@ -13,7 +14,6 @@ from autofgl.federation.engines.nvflare_stub import client_config, write_job
 from autofgl.federation.party import Context, Refused
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
-from autofgl.methods.settings import FederatedSettings
 from autofgl.sites.local import LocalSite, SiteConfig
 from autofgl.sites.policy import TEMPLATE, Policy
 from autofgl.sites.submit import read_run

@@ -11,7 +11,7 @@ from autofgl.federation.party import Context, Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import SumClient, make_client, make_server
-from autofgl.secure.interface import Sums
+from autofgl.secure.interface import SumVectors
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -83,7 +83,7 @@ class Clients:
         name = self.names[0]
         return self.federation.call(op, to=[name], min_ok=1).ok[name]
 
-    def total(self, tag: str, replies: Mapping[str, Payload], key: str) -> Sums:
+    def total(self, tag: str, replies: Mapping[str, Payload], key: str) -> SumVectors:
         """The sum of what the replies hold under a key, for the server to read."""
         return self._server.total(tag, _contributions(replies, key), self._ask).vectors
 
@@ -91,7 +91,7 @@ class Clients:
         """The sum of what the replies hold under a key, for the clients to open."""
         return self._server.seal(tag, _contributions(replies, key), self._ask)
 
-    def own_parts(self, replies: Mapping[str, Payload], key: str) -> dict[str, Sums]:
+    def own_parts(self, replies: Mapping[str, Payload], key: str) -> dict[str, SumVectors]:
         """What each client contributed; only ``secure=none`` shows it, else there is nothing."""
         if not isinstance(self._server, PlainServer):
             return {}

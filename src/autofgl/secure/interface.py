@@ -16,14 +16,17 @@ A run goes like this::
     sums = client.open(sealed)                               # and every party does
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeAlias
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from autofgl.errors import AutoFGLError, UserError
+
+if TYPE_CHECKING:  # the command line reads the modes' names and should not wait for NumPy
+    import numpy as np
+    from numpy.typing import NDArray
 
 #: What crosses between parties; see :mod:`autofgl.federation.payload`.
 Payload: TypeAlias = dict[str, Any]
@@ -35,8 +38,8 @@ Reveal: TypeAlias = Literal["server", "parties"]
 #: late or refuses is absent from them.
 Ask: TypeAlias = Callable[[str, Mapping[str, Payload]], Mapping[str, Payload]]
 
-Array: TypeAlias = NDArray[Any]
-Sums: TypeAlias = dict[str, NDArray[np.float64]]
+Array: TypeAlias = "NDArray[Any]"
+SumVectors: TypeAlias = "dict[str, NDArray[np.float64]]"
 
 
 class SecureSumError(AutoFGLError):
@@ -56,7 +59,7 @@ class Total:
         contributors: The parties whose vectors are in it, in the order of the parties.
     """
 
-    vectors: Sums
+    vectors: SumVectors
     contributors: tuple[str, ...]
 
 
@@ -77,7 +80,7 @@ class SumSettings:
     parties: tuple[str, ...]
     threshold: int | None = None
     fraction_bits: int | None = None
-    shared_secret: bytes = b""
+    shared_secret: bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
         if len(set(self.parties)) != len(self.parties):
@@ -87,9 +90,6 @@ class SumSettings:
                 f"threshold must lie between 2 and the {len(self.parties)} parties, "
                 f"got {self.threshold}"
             )
-
-    def __repr__(self) -> str:
-        return f"SumSettings(parties={self.parties}, threshold={self.threshold})"
 
     def at_least(self, default: int) -> int:
         """The threshold, or a mode's default. A secure sum needs two parties."""
@@ -131,7 +131,7 @@ class SumClient(Protocol):
         """
         ...
 
-    def open(self, sealed: Payload) -> Sums:
+    def open(self, sealed: Payload) -> SumVectors:
         """The sum in what :meth:`SumServer.seal` made."""
         ...
 

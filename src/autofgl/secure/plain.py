@@ -5,19 +5,17 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure.contributions import Header, common_header
+from autofgl.secure.contributions import Header, Layout, common_header, flatten, take_field
 from autofgl.secure.interface import (
     Array,
     Ask,
     Payload,
     Reveal,
     SecureSumError,
-    Sums,
     SumSettings,
+    SumVectors,
     Total,
 )
-from autofgl.secure.messages import take
-from autofgl.secure.vectors import Layout, flatten
 
 
 class PlainClient:
@@ -39,7 +37,7 @@ class PlainClient:
         values = flat.astype(np.float32) if narrow else flat
         return {**Header(tag, b"", reveal, 0, layout).to_payload(), "values": values}
 
-    def open(self, sealed: Payload) -> Sums:
+    def open(self, sealed: Payload) -> SumVectors:
         """See :class:`autofgl.secure.interface.SumClient`."""
         return readable(sealed)
 
@@ -79,14 +77,14 @@ class PlainServer:
         return header.layout, flat, contributors
 
 
-def readable(message: Payload) -> Sums:
+def readable(message: Payload) -> SumVectors:
     """The vectors of a contribution or of a sum, both of which are in the clear."""
     layout = Layout.from_payload(message)
     return layout.split(_values(message, layout))
 
 
 def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:
-    values = take(message, "values", np.ndarray)
+    values = take_field(message, "values", np.ndarray)
     if values.shape != (layout.size,) or values.dtype not in (np.float32, np.float64):
         raise SecureSumError(f"malformed message: 'values' should be {layout.size} numbers")
     return values.astype(np.float64)

@@ -1,13 +1,10 @@
 """ASFGNN: the space, trials, lost clients, kills, budgets."""
 
 import sqlite3
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from federations import make
 
 import autofgl
 from autofgl.errors import AutoFGLError, UserError
@@ -15,6 +12,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.asfgnn.method import ASFGNN
 from autofgl.methods.asfgnn.settings import ASFGNNSettings, chosen, space
 from autofgl.search.genes import Float, Integer, LogFloat, Ordinal
+from federations import make
 
 #: Few genes and small networks; the Gaussian process begins with the third trial.
 SMALL: dict[str, Any] = {

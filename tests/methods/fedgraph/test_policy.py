@@ -1,25 +1,23 @@
 """FedGraph with a policy that is learnt."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from federations import make
-
 import autofgl
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import withhold
-from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.methods.fedgraph.policy import LEAST_KEPT, SamplingPolicy
 from autofgl.methods.fedgraph.server import ServerTest
+from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.models.gcn import GCN
 from autofgl.seeding import torch_generator
+from federations import make
 
 LEARNT: dict[str, Any] = {
     "sampler": "ddpg", "hidden": 8, "batch": 16, "rounds": 3, "profile_rounds": 3, "episodes": 2,

@@ -1,24 +1,21 @@
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from federations import make
-
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.runtime.trials import Score, smallest_of_the_best_first
 from autofgl.methods.fl_agcns.client import _fields, make_supernet
-from autofgl.sharing.common import network_spec
 from autofgl.methods.fl_agcns.objectives import cost_of, parameter_table
-from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
-from autofgl.methods.fl_agcns.settings import genotypes, make_space
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
 from autofgl.nn.found import build_found
+from autofgl.runtime.trials import Score, smallest_of_the_best_first
 from autofgl.secure import MODES
+from autofgl.sharing.common import network_spec
+from federations import make
 
 SMALL: dict[str, Any] = {
     "population": 8, "layers": 2, "generations": 3, "weight_steps": 2, "rounds": 10, "hidden": 8,

@@ -1,4 +1,3 @@
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -9,20 +8,18 @@ import pytest
 import torch
 from torch.nn import functional
 
-from federations import make
-
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.checkpoints import read_payload
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.settings import DartsSettings
 from autofgl.methods.fl_agcns.client import WORST_LOSS
 from autofgl.methods.fl_agcns.darts import LARGEST, _supernet, bounded
-from autofgl.methods.fl_agcns.settings import make_space
+from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
 from autofgl.secure import MODES, make_client
+from federations import make
 
 SMALL: dict[str, Any] = {"layers": 1, "generations": 3, "rounds": 6, "hidden": 8}
 

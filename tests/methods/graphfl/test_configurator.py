@@ -14,15 +14,15 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.configurator import Configurator, weight_left, weights_by_shape
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.sharing.meta.model import MetaModel, unseen
-from autofgl.runtime.settings import model_spec
 from autofgl.methods.graphfl.slices import Shape, take
 from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.networks import build_network
+from autofgl.runtime.settings import model_spec
 from autofgl.search.codes import SearchError
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.seeding import torch_generator
+from autofgl.sharing.meta.model import MetaModel, unseen
 
 QUICK: dict[str, Any] = {"population": 4, "iterations": 2, "inner_steps": 2, "adapt_steps": 2}
 QUICK |= {"hidden": 8, "dropout": 0.0, "measure": "accuracy", "structure_after": 0}

@@ -1,12 +1,10 @@
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-from federations import make, rounds
+from autofgl.methods.search_jobs import Processes, SearchLost, answer_search, search_request
 
 import autofgl
 from autofgl.errors import UserError
@@ -14,16 +12,15 @@ from autofgl.federation.payload import Payload, decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
-from autofgl.methods import search_processes
+from autofgl.methods import search_jobs
 from autofgl.methods.graphfl.configurator import Configurator, distance
 from autofgl.methods.graphfl.method import GraphFLGA
 from autofgl.methods.graphfl.self_configured import GraphFLGAClient
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.sharing.meta.model import MetaModel
-from autofgl.methods.search_processes import Processes, SearchLost
-from autofgl.methods.search_request import answer, request
 from autofgl.methods.graphfl.slices import take
 from autofgl.secure import MODES
+from autofgl.sharing.meta.model import MetaModel
+from federations import make, rounds
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
@@ -220,18 +217,18 @@ def test_a_request_travels(small_clients: list[ClientGraph]) -> None:
         "stakes": [0.5] * len(search.space.shapes),
         "searcher": search.state(),
     }
-    message = request(small_clients[0], settings, 0, job)
-    reply = decode(encode(answer(decode(encode(message)))))
+    message = search_request(small_clients[0], settings, 0, job)
+    reply = decode(encode(answer_search(decode(encode(message)))))
     assert reply["chromosome"] == search.evolve(1, whole, job["stakes"]).chromosome
     assert reply["population"]["population"] == search.population_state()["population"]
-    assert "failed" in answer(message, given_up=lambda: True)
+    assert "failed" in answer_search(message, given_up=lambda: True)
 
 
 def test_a_search_that_is_cancelled_or_killed_is_lost(small_clients: list[ClientGraph]) -> None:
     settings = settings_of(population=200, iterations=500)
     search = Configurator(small_clients[0], settings, 0)
     job = {"round": 1, "whole": search.space.initial(0), "stakes": [0.5] * len(search.space.shapes)}
-    long = request(small_clients[0], settings, 0, {**job, "searcher": search.state()})
+    long = search_request(small_clients[0], settings, 0, {**job, "searcher": search.state()})
     pool = Processes(1)
     try:
         running, waiting = pool.submit(long), pool.submit(long)
@@ -261,11 +258,11 @@ def until(ready: Any, seconds: float = 30.0) -> None:
 def test_a_lost_search_leaves_the_configuration(
     small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(self: search_processes.Job) -> Payload:
+    def lost(self: search_jobs.Job) -> Payload:
         raise SearchLost("gone")
 
-    monkeypatch.setattr(search_processes.Job, "result", lost)
-    monkeypatch.setattr(Processes, "submit", lambda self, message: search_processes.Job(message))
+    monkeypatch.setattr(search_jobs.Job, "result", lost)
+    monkeypatch.setattr(Processes, "submit", lambda self, message: search_jobs.Job(message))
     method = make("graphfl-ga", small_clients, **QUICK, mode="parallel", adopt_after=1)
     assert [row["trials"] for row in rounds(method, 3)] == [0, 0, 0]
     assert {row["configuration"]["model"] for row in method.finish().per_client} == {"sgc"}

@@ -1,6 +1,5 @@
 """FedGraph against dense matrices: convolution across clients, its training, its losses."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,21 +8,20 @@ import numpy as np
 import pytest
 import torch
 
-from federations import make, rounds
-
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.sharing.across.client import AcrossClient
-from autofgl.sharing.across.forward import Pass, exchanges
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models import ModelSpec
 from autofgl.nn.models.gcn import GCN
 from autofgl.nn.structure import Structure
 from autofgl.secure import MODES
+from autofgl.sharing.across.client import AcrossClient
+from autofgl.sharing.across.forward import Pass, exchanges
+from federations import make, rounds
 
 SMALL: dict[str, Any] = {"hidden": 8, "rounds": 6, "batch": 8, "normalize_features": True}
 PARTITIONERS = ("metis", "louvain", "random", "dirichlet", "labels", "degree", "overlap")

@@ -1,4 +1,3 @@
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,21 +6,20 @@ import numpy as np
 import pytest
 import torch
 
-from federations import make, rounds
-
 import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Boundary, ClientGraph
 from autofgl.graphs.datasets import DataSettings
 from autofgl.graphs.partition import PartitionSettings
-from autofgl.sharing.meta.sharing import GraphFLClient
 from autofgl.methods.graphfl.settings import GraphFLSettings
-from autofgl.sharing.meta.model import MetaModel, draw_task, unseen
 from autofgl.runtime.method import Weights
 from autofgl.runtime.settings import model_spec
 from autofgl.secure import MODES
 from autofgl.seeding import numpy_generator
+from autofgl.sharing.meta.model import MetaModel, draw_task, unseen
+from autofgl.sharing.meta.sharing import GraphFLClient
+from federations import make, rounds
 
 #: Few and short steps, for tests in which nothing has to be learnt.
 QUICK: dict[str, Any] = {"tasks": 2, "inner_steps": 2, "adapt_steps": 2, "rounds": 4}

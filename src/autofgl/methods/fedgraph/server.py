@@ -39,7 +39,7 @@ from autofgl.runtime.local_model import Weights, input_features
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import BestRound, Metrics, client_accuracies, scale_up
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.secure.agreement import agree
+from autofgl.secure.keys import agree
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
 

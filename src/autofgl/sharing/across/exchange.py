@@ -15,7 +15,7 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.party import Context, PeerFailed
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Ints
-from autofgl.secure.keyring import KeyRing
+from autofgl.secure.keys import KeyRing
 
 
 class Exchange:

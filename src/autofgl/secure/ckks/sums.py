@@ -5,12 +5,10 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure import ckks_parameters
-from autofgl.secure.agreement import Session, agree
-from autofgl.secure.ckks import SEED_BYTES, Adder
-from autofgl.secure.ckks_shared import SharedCipher, add_shared
-from autofgl.secure.contributions import Header, common_header
-from autofgl.secure.fixed_point import FixedPoint
+from autofgl.secure.ckks import FRACTION_BITS, capacity
+from autofgl.secure.ckks.cipher import SEED_BYTES
+from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
+from autofgl.secure.contributions import FixedPoint, Header, flatten, take_field, take_names
 from autofgl.secure.interface import (
     Array,
     Ask,
@@ -18,76 +16,54 @@ from autofgl.secure.interface import (
     Reveal,
     SecureSumError,
     SumRefused,
-    Sums,
     SumSettings,
+    SumVectors,
     Total,
 )
-from autofgl.secure.keyring import KeyRing
-from autofgl.secure.messages import take, take_names
-from autofgl.secure.vectors import flatten
+from autofgl.secure.keys import KeyedClient, KeyedServer
 
 
-def fixed_point_of(settings: SumSettings) -> FixedPoint:
-    """How values become the integers that are encrypted."""
-    count = len(settings.parties)
-    bits = settings.precision(ckks_parameters.FRACTION_BITS)
-    return FixedPoint(bits, ckks_parameters.capacity(count), count)
-
-
-class CkksClient:
+class CkksClient(KeyedClient):
     """A party that holds the key which all parties share."""
 
     def __init__(self, name: str, settings: SumSettings) -> None:
         self._count = len(settings.parties)
         self._fewest = settings.at_least(2)
-        self._fixed_point = fixed_point_of(settings)
-        self._ring = KeyRing(name, settings.parties, self._fewest, settings.shared_secret)
-        self._cipher: SharedCipher | None = None
-        self._revealed: dict[str, Reveal] = {}
+        super().__init__(name, settings, self._fewest)
+        bits = settings.precision(FRACTION_BITS)
+        self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
+        self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"CkksClient({self._ring!r})"
-
-    def handle(self, phase: str, message: Payload) -> Payload:
-        """See :class:`autofgl.secure.interface.SumClient`."""
-        phases: dict[str, Callable[[Payload], Payload]] = {
-            **self._ring.phases,
-            "decrypt": self._decrypt,
-        }
-        if phase not in phases:
-            raise SumRefused(f"there is no phase '{phase}'")
-        if phase == "keys":
-            self._cipher = None
-            self._revealed.clear()
-            self._decrypted.clear()
-        return phases[phase](message)
 
     def protect(
         self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
     ) -> Payload:
         """See :class:`autofgl.secure.interface.SumClient`."""
-        cipher = self._ready()
-        if tag in self._revealed:
-            raise SumRefused(f"{self._ring.name} used the tag '{tag}' before")
+        self._require_new(tag)
         layout, flat = flatten(vectors)
-        ciphertexts = cipher.encrypt(self._fixed_point.encode(flat))
-        self._revealed[tag] = reveal
+        ciphertexts = self._ready().encrypt(self._fixed_point.encode(flat))
+        self._readers[tag] = reveal
         header = Header(tag, self._ring.session, reveal, self._fixed_point.fraction_bits, layout)
         return {**header.to_payload(), "ciphertexts": ciphertexts}
 
-    def open(self, sealed: Payload) -> Sums:
+    def open(self, sealed: Payload) -> SumVectors:
         """See :class:`autofgl.secure.interface.SumClient`."""
-        header = Header.from_payload(sealed)
-        if self._revealed.get(header.tag, "parties") != "parties":
-            raise SumRefused(f"{self._ring.name} contributed to '{header.tag}' for the server")
+        header = self._sealed_header(sealed)
         return header.layout.split(self._read(header, sealed))
+
+    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
+        return {"decrypt": self._decrypt}
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._cipher = None
+        self._decrypted.clear()
 
     def _decrypt(self, message: Payload) -> Payload:
         """Read a sum for the server: once, and only if this party contributed for that."""
         header = Header.from_payload(message)
         contributors = take_names(message, "contributors")
-        if self._revealed.get(header.tag) != "server" or header.tag in self._decrypted:
+        if self._readers.get(header.tag) != "server" or header.tag in self._decrypted:
             raise SumRefused(
                 f"{self._ring.name} did not contribute to '{header.tag}' for the server to read, "
                 "or read it before"
@@ -98,34 +74,32 @@ class CkksClient:
                 f"not of {len(contributors)}"
             )
         self._decrypted.add(header.tag)
+        self._require_session(header)
         return {"values": self._read(header, message)}
 
     def _read(self, header: Header, message: Payload) -> NDArray[np.float64]:
-        cipher = self._ready()
-        if header.session != self._ring.session:
-            raise SecureSumError(f"'{header.tag}' was encrypted with another key")
-        integers = cipher.decrypt(take(message, "ciphertexts", list), header.layout.size)
+        ciphertexts = take_field(message, "ciphertexts", list)
+        integers = self._ready().decrypt(ciphertexts, header.layout.size)
         return self._fixed_point.decode(integers)
 
-    def _ready(self) -> SharedCipher:
+    def _ready(self) -> ParallelCipher:
         if self._cipher is None:
-            self._cipher = SharedCipher(self._ring.group_key("ckks", size=SEED_BYTES), self._count)
+            seed = self._ring.group_key("ckks", size=SEED_BYTES)
+            self._cipher = ParallelCipher(seed, self._count)
         return self._cipher
 
 
-class CkksServer:
+class CkksServer(KeyedServer):
     """Adds ciphertexts. A sum that the server may read is decrypted by one of the parties."""
 
     def __init__(self, settings: SumSettings) -> None:
-        self._parties = settings.parties
-        self._fewest = settings.at_least(2)
-        self._session = Session(b"", ())
-        self._adder: Adder | None = None
+        super().__init__(settings, settings.at_least(2))
+        self._adder: ParallelAdder | None = None
 
     def setup(self, ask: Ask) -> None:
         """See :class:`autofgl.secure.interface.SumServer`."""
-        self._adder = Adder(len(self._parties))
-        self._session = agree(ask, self._parties, self._fewest)
+        self._adder = ParallelAdder(len(self._parties))
+        super().setup(ask)
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
         """See :class:`autofgl.secure.interface.SumServer`."""
@@ -134,7 +108,7 @@ class CkksServer:
         for name in contributors:
             answers = ask("decrypt", {name: message})
             if name in answers:
-                values = take(answers[name], "values", np.ndarray)
+                values = take_field(answers[name], "values", np.ndarray)
                 if values.shape != (header.layout.size,) or values.dtype != np.float64:
                     raise SecureSumError(f"{name} decrypted '{tag}' to something else")
                 return Total(header.layout.split(values), contributors)
@@ -147,11 +121,10 @@ class CkksServer:
     def _add(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]
     ) -> tuple[Header, Payload]:
-        roster = self._session.roster
-        header = common_header(tag, reveal, self._session.name, contributions, roster, self._fewest)
+        header = self._common_header(tag, reveal, contributions)
         if self._adder is None:
             raise SecureSumError("the parties have no keys yet: set up first")
-        names = [name for name in roster if name in contributions]
-        ciphertexts = [take(contributions[name], "ciphertexts", list) for name in names]
-        summed = add_shared(self._adder, len(self._parties), ciphertexts, header.layout.size)
+        names = [name for name in self._session.roster if name in contributions]
+        ciphertexts = [take_field(contributions[name], "ciphertexts", list) for name in names]
+        summed = self._adder.add(ciphertexts, header.layout.size)
         return header, {**header.to_payload(), "contributors": names, "ciphertexts": summed}

@@ -11,8 +11,7 @@ from sum_network import SumNetwork, carry, draw
 
 from autofgl.federation.payload import Payload
 from autofgl.secure import SecureSumError, SumRefused
-from autofgl.secure.agreement import agree
-from autofgl.secure.keyring import KeyRing, session_id
+from autofgl.secure.keys import KeyRing, agree, bind_parts, session_id
 
 PARTIES = ("a", "b", "c")
 
@@ -176,3 +175,8 @@ def test_the_settings_hide_the_shared_secret() -> None:
     network = SumNetwork("shares", 2, shared_secret=b"told by hand").ready()
     assert "hand" not in repr(vars(network.clients["p00"]))
     assert network.sum("t", draw(network.parties))["w"].size == 40
+
+
+def test_parts_are_bound_unambiguously() -> None:
+    assert bind_parts("ab", "c") != bind_parts("a", "bc")
+    assert bind_parts("a", "") != bind_parts("a")

@@ -1,8 +1,8 @@
 """CKKS through TenSEAL's bindings of Microsoft SEAL. Nothing else imports TenSEAL.
 
-Integers go in and sums of integers come out; :mod:`autofgl.secure.ckks_parameters` says why they
-are exact. The parties share one secret key, so they encrypt symmetrically, which is less noisy,
-and half of a fresh ciphertext is the seed of its random part.
+Integers go in and sums of integers come out; :mod:`autofgl.secure.ckks` says why they are exact.
+The parties share one secret key, so they encrypt symmetrically, which is less noisy, and half of a
+fresh ciphertext is the seed of its random part.
 
 On the wire a digest stands before SEAL's bytes: SEAL checks what it loads, but some damaged inputs
 make it end the process instead of raising.
@@ -16,16 +16,18 @@ import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autofgl.errors import UserError
-from autofgl.secure.ckks_parameters import DEGREE, MODULUS_BITS, grid, noise_bound
+from autofgl.secure.ckks import DEGREE, MODULUS_BITS, grid_step, noise_bound
 from autofgl.secure.interface import SecureSumError
 
 SEED_BYTES = 64
+
+_Ciphertexts = TypeVar("_Ciphertexts", bound=Sequence[bytes])
 _SLOTS = DEGREE // 2
 _DIGEST_BYTES = 16
 _MOST_BYTES = 2 * 8 * DEGREE + 4096
@@ -52,7 +54,7 @@ class Cipher:
         self._encryptor = seal.Encryptor(self._context, key)
         self._decryptor = seal.Decryptor(self._context, key)
         self._encoder = seal.CKKSEncoder(self._context)
-        self._grid = float(grid(parties))
+        self._grid = float(grid_step(parties))
         self._most_noise = noise_bound(parties) / self._grid
 
     def __repr__(self) -> str:
@@ -75,7 +77,7 @@ class Cipher:
         """
         padded = np.empty((ciphertexts_for(size), 2, _SLOTS))
         with _scratch() as scratch:
-            for row, data in zip(padded, counted(ciphertexts, size), strict=True):
+            for row, data in zip(padded, check_count(ciphertexts, size), strict=True):
                 slots = self._decrypt(_load(data, self._grid, scratch))
                 row[0], row[1] = slots.real, slots.imag
         integers = np.rint(padded)
@@ -107,7 +109,7 @@ class Adder:
 
     def __init__(self, parties: int) -> None:
         self._evaluator = _seal().Evaluator(_context())
-        self._grid = float(grid(parties))
+        self._grid = float(grid_step(parties))
 
     def add(self, contributions: Sequence[Sequence[bytes]], size: int) -> list[bytes]:
         """The sums of all parties' ciphertexts, in order.
@@ -115,7 +117,7 @@ class Adder:
         Raises:
             SecureSumError: One is damaged, or made with other parameters.
         """
-        columns = zip(*(counted(one, size) for one in contributions), strict=True)
+        columns = zip(*(check_count(one, size) for one in contributions), strict=True)
         with _scratch() as scratch:
             return [self._add(column, scratch) for column in columns]
 
@@ -183,7 +185,7 @@ def _digest(body: bytes) -> bytes:
     return hashlib.sha256(body).digest()[:_DIGEST_BYTES]
 
 
-def counted(ciphertexts: Sequence[bytes], size: int) -> Sequence[bytes]:
+def check_count(ciphertexts: _Ciphertexts, size: int) -> _Ciphertexts:
     """The ciphertexts, as many as so many values need and none of them too long.
 
     Raises:

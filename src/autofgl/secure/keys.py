@@ -1,15 +1,16 @@
-"""A party's keys: one secret with every other party, and one of all parties together.
+"""Keys: a party has one secret with every other party, and one with all of them together.
 
 The server relays the parties' X25519 public keys. From Diffie and Hellman's secret of two parties
 HKDF-SHA256 derives all that the two need; AES-GCM protects what they tell each other through the
 server, with its purpose, sum, sender and receiver as associated data, so that nothing can be
 replayed elsewhere. One party, the leader, draws the group secret and sends it to each of the
-others that way.
+others that way. The server drives the exchange and learns public keys only.
 """
 
 import hashlib
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from cryptography.exceptions import InvalidTag
@@ -19,8 +20,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autofgl.secure.interface import Payload, SecureSumError, SumRefused
-from autofgl.secure.messages import frame, take, take_bytes_by_name
+from autofgl.secure.contributions import Header, common_header, take_bytes_by_name, take_field
+from autofgl.secure.interface import Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
 
 PUBLIC_BYTES = 32
 _NONCE_BYTES = 12
@@ -45,7 +46,7 @@ class KeyRing:
         self.peers: tuple[str, ...] = ()
         self._parties = parties
         self._fewest = fewest
-        self._salt = hashlib.sha256(frame("autofgl shared secret", shared_secret)).digest()
+        self._salt = hashlib.sha256(bind_parts("autofgl shared secret", shared_secret)).digest()
         self._private: X25519PrivateKey | None = None
         self._pairs: dict[str, bytes] = {}
         self._ciphers: dict[str, AESGCM] = {}
@@ -79,7 +80,7 @@ class KeyRing:
     def seal(self, peer: str, purpose: str, tag: str, text: bytes) -> bytes:
         """Encrypt a text for a peer."""
         nonce = os.urandom(_NONCE_BYTES)
-        context = frame(self.session, purpose, tag, self.name, peer)
+        context = bind_parts(self.session, purpose, tag, self.name, peer)
         return nonce + self._cipher(peer).encrypt(nonce, text, context)
 
     def unseal(self, peer: str, purpose: str, tag: str, box: bytes) -> bytes:
@@ -88,7 +89,7 @@ class KeyRing:
         Raises:
             SecureSumError: The box was altered, or made for another place.
         """
-        context = frame(self.session, purpose, tag, peer, self.name)
+        context = bind_parts(self.session, purpose, tag, peer, self.name)
         try:
             return self._cipher(peer).decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], context)
         except (InvalidTag, ValueError) as error:
@@ -131,19 +132,17 @@ class KeyRing:
         if not self.session or self._group:
             raise SumRefused(f"{self.name} cannot lead: it has no roster, or a group key already")
         self._offer = os.urandom(32)
-        return {
-            "boxes": {peer: self.seal(peer, "group", "", self._offer) for peer in self.peers},
-        }
+        return {"boxes": {peer: self.seal(peer, "group", "", self._offer) for peer in self.peers}}
 
     def _join(self, message: Payload) -> Payload:
         """Take the group secret from the leader."""
-        leader = take(message, "leader", str)
+        leader = take_field(message, "leader", str)
         if not self.session or self._group:
             raise SumRefused(f"{self.name} has no roster, or a group key already")
         if leader == self.name:
             group = self._offer
         else:
-            group = self.unseal(leader, "group", "", take(message, "box", bytes))
+            group = self.unseal(leader, "group", "", take_field(message, "box", bytes))
         if len(group) != 32:
             raise SecureSumError(f"{self.name} got no group key from '{leader}'")
         self._group, self._offer = group, b""
@@ -167,14 +166,14 @@ class KeyRing:
             shared = private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as error:
             raise SecureSumError(f"the public key of '{peer}' is not valid") from error
-        info = frame("autofgl pair", session, *sorted((self.name, peer)))
+        info = bind_parts("autofgl pair", session, *sorted((self.name, peer)))
         return HKDF(SHA256(), 32, self._salt, info).derive(shared)
 
 
 def session_id(publics: Mapping[str, bytes]) -> bytes:
     """Names a set of public keys. Parties that compare it by other means have no one between."""
     parts = [part for name in sorted(publics) for part in (name.encode(), publics[name])]
-    return hashlib.sha256(frame("autofgl session", *parts)).digest()[:16]
+    return hashlib.sha256(bind_parts("autofgl session", *parts)).digest()[:16]
 
 
 def _public(private: X25519PrivateKey) -> bytes:
@@ -182,4 +181,154 @@ def _public(private: X25519PrivateKey) -> bytes:
 
 
 def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
-    return HKDFExpand(SHA256(), size, frame("autofgl", purpose, tag)).derive(secret)
+    return HKDFExpand(SHA256(), size, bind_parts("autofgl", purpose, tag)).derive(secret)
+
+
+def bind_parts(*parts: str | bytes) -> bytes:
+    """Several pieces as one, so that no two different lists give the same bytes."""
+    data = [part.encode() if isinstance(part, str) else part for part in parts]
+    return b"".join(len(part).to_bytes(4, "big") + part for part in data)
+
+
+@dataclass(frozen=True)
+class KeySession:
+    """Parties that share keys.
+
+    Attributes:
+        name: Names their public keys; see :func:`session_id`.
+        roster: The parties, in order.
+    """
+
+    name: bytes
+    roster: tuple[str, ...]
+
+
+def agree(ask: Ask, parties: tuple[str, ...], fewest: int) -> KeySession:
+    """Drive the key exchange of :class:`KeyRing`.
+
+    When a party is lost on the way, the others start again without it.
+
+    Raises:
+        SecureSumError: Fewer than ``fewest`` parties are left.
+    """
+    left = parties
+    while len(left) >= fewest:
+        publics = _publics(ask("keys", {name: {} for name in left}), left)
+        session = KeySession(session_id(publics), tuple(publics))
+        left = session.roster
+        if len(left) < fewest:
+            break
+        left = _agreed(ask("roster", {name: {"publics": publics} for name in left}), session)
+        if left == session.roster:
+            left = _share_group_key(ask, session)
+            if left == session.roster:
+                return session
+    raise SecureSumError(
+        f"the key exchange needs {fewest} parties, {len(left)} answered "
+        f"(no answer from {', '.join(name for name in parties if name not in left)})"
+    )
+
+
+def _share_group_key(ask: Ask, session: KeySession) -> tuple[str, ...]:
+    """Let the first party that answers draw the group key; who has it in the end."""
+    for leader in session.roster:
+        answers = ask("lead", {leader: {}})
+        if leader in answers:
+            boxes = take_bytes_by_name(answers[leader], "boxes")
+            messages = {
+                name: {"leader": leader, "box": boxes.get(name, b"")} for name in session.roster
+            }
+            return _agreed(ask("group", messages), session)
+    return ()
+
+
+def _publics(answers: Mapping[str, Payload], parties: tuple[str, ...]) -> dict[str, bytes]:
+    publics = {
+        name: take_field(answers[name], "public", bytes) for name in parties if name in answers
+    }
+    if wrong := [name for name, public in publics.items() if len(public) != PUBLIC_BYTES]:
+        raise SecureSumError(f"malformed public key of {', '.join(wrong)}")
+    return publics
+
+
+def _agreed(answers: Mapping[str, Payload], session: KeySession) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name in session.roster
+        if name in answers and answers[name].get("session") == session.name
+    )
+
+
+class KeyedClient:
+    """What parties with keys do alike: phases, tags that serve once, and who may read a sum.
+
+    Args:
+        name: The party's own name.
+        settings: The run's parties and their shared secret.
+        fewest: Smallest roster that is accepted.
+    """
+
+    def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
+        self._ring = KeyRing(name, settings.parties, fewest, settings.shared_secret)
+        self._readers: dict[str, str] = {}  # of each tag; empty if this party did not contribute
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._ring!r})"
+
+    def handle(self, phase: str, message: Payload) -> Payload:
+        """See :class:`autofgl.secure.interface.SumClient`."""
+        phases = {**self._ring.phases, **self._phases()}
+        if phase not in phases:
+            raise SumRefused(f"there is no phase '{phase}'")
+        if phase == "keys":
+            self._forget()
+        return phases[phase](message)
+
+    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
+        """The mode's own phases."""
+        raise NotImplementedError
+
+    def _forget(self) -> None:
+        """New keys are to come: older sums are lost."""
+        self._readers.clear()
+
+    def _require_new(self, tag: str) -> None:
+        self._ring.require()
+        if tag in self._readers:
+            raise SumRefused(f"{self._ring.name} used the tag '{tag}' before")
+
+    def _sealed_header(self, sealed: Payload) -> Header:
+        """The header of a sum that the parties may read."""
+        header = Header.from_payload(sealed)
+        if self._readers.get(header.tag) == "server":
+            raise SumRefused(f"{self._ring.name} contributed to '{header.tag}' for the server")
+        self._require_session(header)
+        return header
+
+    def _require_session(self, header: Header) -> None:
+        if header.session != self._ring.session:
+            raise SecureSumError(f"'{header.tag}' was made with other keys")
+
+
+class KeyedServer:
+    """What servers of parties with keys do alike.
+
+    Args:
+        settings: The run's parties.
+        fewest: Fewest parties whose sum may be revealed.
+    """
+
+    def __init__(self, settings: SumSettings, fewest: int) -> None:
+        self._parties = settings.parties
+        self._fewest = fewest
+        self._session = KeySession(b"", ())
+
+    def setup(self, ask: Ask) -> None:
+        """See :class:`autofgl.secure.interface.SumServer`."""
+        self._session = agree(ask, self._parties, self._fewest)
+
+    def _common_header(
+        self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]
+    ) -> Header:
+        name, roster = self._session.name, self._session.roster
+        return common_header(tag, reveal, name, contributions, roster, self._fewest)

@@ -61,7 +61,7 @@ def test_bad_requests_are_refused() -> None:
     with pytest.raises(SecureSumError, match="refuses a message of 'p01'"):
         client.handle("add", carry(tampered))
     assert client.handle("add", carry(new))["words"].size == 40
-    with pytest.raises(SumRefused, match="told it before"):
+    with pytest.raises(SumRefused, match="gave it before"):
         client.handle("add", carry(new))
 
 

@@ -1,12 +1,15 @@
 """How CKKS is set up so that it gives exact sums of fixed-point values, and why that is safe.
 
+``cipher`` encrypts, adds and decrypts through SEAL, ``parallel`` does so on all cores, and ``sums``
+has the two sides of a secure sum.
+
 Parameters. Contributions are only added, never multiplied: one prime q of 58 bits and ring degree
 N = 4096 are enough. The homomorphic encryption standard allows 109 bits for 128-bit security at
 this degree, and 58 bits for 256-bit security. N/2 complex slots carry N real values: two a slot.
 
 Noise. A value is a whole number k of steps of ``2**-f`` and is encoded with scale D, the *grid*.
 Symmetric encryption adds an error with independent coefficients, sub-Gaussian with deviation
-s <= 3.25 (centred binomial, sqrt(10.5) = 3.24, or clipped normal, 3.2), and encoding rounds every
+s <= 3.25 (centered binomial, sqrt(10.5) = 3.24, or clipped normal, 3.2), and encoding rounds every
 coefficient by at most 1/2 (deviation sqrt(1/12)). The real or imaginary part of a slot is a sum of
 the N coefficients, each times a cosine or a sine, so that after adding n parties its error has
 deviation::
@@ -60,14 +63,14 @@ def noise_bound(parties: int) -> float:
     return _TAIL * noise_deviation(parties)
 
 
-def grid(parties: int) -> int:
-    """The scale D: distance of neighbouring values, in units of the ciphertext."""
+def grid_step(parties: int) -> int:
+    """The scale D: distance of neighboring values, in units of the ciphertext."""
     return 1 << math.ceil(math.log2(_CELL * noise_deviation(parties)))
 
 
 def capacity(parties: int) -> int:
     """Equation (3): largest magnitude of a sum, in steps."""
-    return (1 << _RANGE_BITS) // grid(parties)
+    return (1 << _RANGE_BITS) // grid_step(parties)
 
 
 def error_bound(parties: int, fraction_bits: int = FRACTION_BITS) -> float:

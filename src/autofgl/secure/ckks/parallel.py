@@ -1,0 +1,194 @@
+"""CKKS on all cores: work is cut between ciphertexts, and worker processes do the pieces.
+
+Processes, since SEAL's bindings hold the interpreter's lock. All parties in a process share them.
+What is too little to share, and everything on a single core, is done right here. The results are
+the same. Adding always goes to a worker where there are several cores: the ciphertexts come from
+other parties, and one that is crafted to make SEAL end its process then ends a worker only.
+
+A task is a head and parts, an answer is parts:
+
+========  ============================================================  ======================
+kind      parts of the task                                             parts of the answer
+========  ============================================================  ======================
+encrypt   seed, int64 values                                            ciphertexts
+decrypt   seed, ciphertexts                                             int64 values
+add       the first party's ciphertexts, then the second party's, ...   ciphertexts
+========  ============================================================  ======================
+"""
+
+import itertools
+import os
+import struct
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autofgl.secure.ckks import DEGREE
+from autofgl.secure.ckks.cipher import Adder, Cipher, check_count, ciphertexts_for
+from autofgl.secure.interface import SecureSumError
+from autofgl.workers import TaskError, WorkerLost, WorkerPool, shared_pool
+
+_HEAD = struct.Struct("<7sIQ")  # kind, most ciphertexts in a sum, values of a party
+_FEWEST = 3  # ciphertexts: less is not worth a way through a pipe
+_MOST = 16  # ciphertexts: a worker on a busy core must not hold up the others
+
+_cipher = lru_cache(maxsize=16)(Cipher)
+_adder = lru_cache(maxsize=16)(Adder)
+
+
+class ParallelCipher:
+    """Encrypts and decrypts as :class:`autofgl.secure.ckks.cipher.Cipher` does, on all cores.
+
+    Args:
+        seed: Secret bytes, the same at all parties.
+        parties: Most ciphertexts in a sum.
+    """
+
+    def __init__(self, seed: bytes, parties: int) -> None:
+        self._cipher = Cipher(seed, parties)
+        self._seed = seed
+        self._parties = parties
+
+    def __repr__(self) -> str:
+        return "ParallelCipher(key hidden)"
+
+    def encrypt(self, integers: NDArray[np.int64]) -> list[bytes]:
+        """Ciphertexts of integers, two in each slot."""
+        pool = ckks_pool()
+        if pool is None or ciphertexts_for(integers.size) <= _FEWEST:
+            return self._cipher.encrypt(integers)
+        tasks = [
+            _task("encrypt", self._parties, piece, [self._seed, integers[piece].tobytes()])
+            for piece in _pieces(integers.size, pool.size)
+        ]
+        return check_count(_run(pool, "encrypt", tasks), integers.size)
+
+    def decrypt(self, ciphertexts: Sequence[bytes], size: int) -> NDArray[np.int64]:
+        """The integers in a sum of ciphertexts.
+
+        Raises:
+            SecureSumError: They are damaged, or not of this key.
+        """
+        pool = ckks_pool()
+        if pool is None or ciphertexts_for(size) <= _FEWEST:
+            return self._cipher.decrypt(ciphertexts, size)
+        check_count(ciphertexts, size)
+        tasks = [
+            _task("decrypt", self._parties, piece, [self._seed, *_part(ciphertexts, piece)])
+            for piece in _pieces(size, pool.size)
+        ]
+        integers = bytearray().join(_run(pool, "decrypt", tasks))
+        if len(integers) != 8 * size:
+            raise SecureSumError("a CKKS worker gave a wrong answer")
+        return np.frombuffer(integers, np.int64)
+
+
+class ParallelAdder:
+    """Adds ciphertexts as :class:`autofgl.secure.ckks.cipher.Adder` does, on all cores.
+
+    Args:
+        parties: Most ciphertexts in a sum.
+    """
+
+    def __init__(self, parties: int) -> None:
+        self._adder = Adder(parties)
+        self._parties = parties
+
+    def add(self, contributions: Sequence[Sequence[bytes]], size: int) -> list[bytes]:
+        """The sums of all parties' ciphertexts, in order.
+
+        Raises:
+            SecureSumError: A ciphertext is damaged, or made with other parameters.
+        """
+        pool = ckks_pool()
+        if pool is None:
+            return self._adder.add(contributions, size)
+        rows = [check_count(one, size) for one in contributions]
+        tasks = [
+            _task("add", self._parties, piece, [data for row in rows for data in _part(row, piece)])
+            for piece in _pieces(size, pool.size)
+        ]
+        return check_count(_run(pool, "add", tasks), size)
+
+
+def ckks_pool() -> WorkerPool | None:
+    """This process's workers, one for a core; none on a single core."""
+    allowed = available_cores()
+    if len(allowed) < 2:
+        return None
+    return shared_pool(f"{__name__}:answer_ckks", len(allowed), cores=allowed)
+
+
+def available_cores() -> list[int]:
+    """Cores that this process may use. Processes differ in which they take first."""
+    allowed = sorted(os.sched_getaffinity(0))
+    first = os.getpid() % len(allowed)
+    return allowed[first:] + allowed[:first]
+
+
+def answer_ckks(task: bytes, canceled: Callable[[], bool]) -> bytes:  # noqa: ARG001
+    """Do what a task asks for: what a worker does.
+
+    Raises:
+        SecureSumError: A ciphertext is damaged, or not of this key.
+    """
+    head, *parts = _unpack(task)
+    kind, parties, size = _HEAD.unpack(head)
+    if kind.rstrip(b"\0") == b"add":
+        each = ciphertexts_for(size)
+        rows = [parts[start : start + each] for start in range(0, len(parts), each)]
+        answer = _adder(parties).add(rows, size)
+    elif kind == b"encrypt":
+        answer = _cipher(parts[0], parties).encrypt(np.frombuffer(parts[1], np.int64))
+    else:
+        answer = [_cipher(parts[0], parties).decrypt(parts[1:], size).tobytes()]
+    return b"".join(_packed(answer))
+
+
+def _pieces(size: int, workers: int) -> list[slice]:
+    """Cuts a vector between ciphertexts, into two pieces or more for each worker."""
+    each = -(-ciphertexts_for(size) // (2 * workers))
+    step = DEGREE * min(max(each, _FEWEST), _MOST)
+    return [slice(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _part(ciphertexts: Sequence[bytes], piece: slice) -> Sequence[bytes]:
+    """The ciphertexts of a piece."""
+    return ciphertexts[piece.start // DEGREE : ciphertexts_for(piece.stop)]
+
+
+def _task(kind: str, parties: int, piece: slice, parts: Sequence[bytes]) -> list[bytes]:
+    return _packed([_HEAD.pack(kind.encode(), parties, piece.stop - piece.start), *parts])
+
+
+def _run(pool: WorkerPool, kind: str, tasks: Sequence[list[bytes]]) -> list[bytes]:
+    """The parts of all answers, in order."""
+    try:
+        return [part for answer in pool.run(tasks) for part in _unpack(answer)]
+    except TaskError as error:
+        raise SecureSumError(str(error)) from error
+    except WorkerLost as error:
+        raise SecureSumError(
+            f"a CKKS worker ended ({error.how}) and could not {kind}: "
+            "a ciphertext was crafted to do that, or memory is short"
+        ) from error
+
+
+def _packed(parts: Sequence[bytes]) -> list[bytes]:
+    """Number and lengths before the parts."""
+    return [struct.pack(f"<{1 + len(parts)}I", len(parts), *map(len, parts)), *parts]
+
+
+def _unpack(data: bytes) -> list[bytes]:
+    """Undo :func:`_packed`. A worker that met a crafted ciphertext may say anything."""
+    try:
+        (count,) = struct.unpack_from("<I", data)
+        lengths = struct.unpack_from(f"<{count}I", data, 4)
+    except struct.error as error:
+        raise SecureSumError("a CKKS worker gave a wrong answer") from error
+    stops = np.cumsum((4 + 4 * count, *lengths)).tolist()
+    if stops[-1] != len(data):
+        raise SecureSumError("a CKKS worker gave a wrong answer")
+    return [data[start:stop] for start, stop in itertools.pairwise(stops)]

@@ -1,0 +1,166 @@
+"""What masked sums are made of: words modulo 2**64, masks, and shares of their secrets."""
+
+import hashlib
+import secrets
+from collections.abc import Collection, Mapping
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import NDArray
+
+from autofgl.secure.contributions import FixedPoint
+from autofgl.secure.interface import SecureSumError, SumSettings
+from autofgl.secure.keys import bind_parts
+
+#: Steps of 2**-40 are finer than a float32 of magnitude 2**-16 can tell apart.
+FRACTION_BITS = 40
+KEY_BYTES = 32
+PRIME = 2**255 - 19
+
+#: What keys and boxes are for.
+PAIR, SELF, GROUP, SHARE = "pair mask", "self mask", "group mask", "additive share"
+
+_SHARE_BYTES = 32
+_WORDS = 1 << 15  # words made at once: 256 KiB stay in the cache
+_ZEROS = bytes(8 * _WORDS)
+
+
+def threshold_of(settings: SumSettings) -> int:
+    """Parties that are needed to unmask a sum: a majority unless set otherwise."""
+    return settings.at_least(len(settings.parties) // 2 + 1)
+
+
+def add_stream(words: NDArray[np.uint64], key: bytes) -> None:
+    """Add a key's ChaCha20 stream in place. A key serves for one sum only: the nonce is fixed."""
+    _apply(np.add, words, key)
+
+
+def subtract_stream(words: NDArray[np.uint64], key: bytes) -> None:
+    """Undo :func:`add_stream`."""
+    _apply(np.subtract, words, key)
+
+
+def _apply(operation: np.ufunc, words: NDArray[np.uint64], key: bytes) -> None:
+    encryptor = Cipher(ChaCha20(key, bytes(16)), None).encryptor()
+    buffer = np.empty(min(_WORDS, words.size), "<u8")
+    for start in range(0, words.size, _WORDS):
+        part = words[start : start + _WORDS]
+        stream = buffer[: part.size]
+        encryptor.update_into(memoryview(_ZEROS)[: 8 * part.size], stream.view(np.uint8).data)
+        operation(part, stream, out=part)
+
+
+class Words:
+    """Turns values into words and sums of words into values.
+
+    In a sum that only the parties may read, all k contributors add the same group mask g, which
+    the server does not know; so k * g is removed at the price of one stream. With k = 2**j * odd,
+    the lowest j bits of k * g are zeros and its other bits are uniform. The values are therefore
+    shifted up by :attr:`guard` bits, so that those j bits say nothing.
+
+    Args:
+        settings: The run's parties and precision.
+    """
+
+    def __init__(self, settings: SumSettings) -> None:
+        count = len(settings.parties)
+        self.fraction_bits = settings.precision(FRACTION_BITS)
+        self.guard = count.bit_length() - 1
+        self._for_server = FixedPoint(self.fraction_bits, 2**63 - 1, count)
+        self._for_parties = FixedPoint(self.fraction_bits, (2**63 - 1) >> self.guard, count)
+
+    def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
+        """Words for the server to read in their sum.
+
+        Raises:
+            SecureSumError: A value is too large.
+        """
+        return self._for_server.encode(values).view(np.uint64)
+
+    def decode(self, words: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """The values of a sum of what :meth:`encode` made."""
+        return self._for_server.decode(words.view(np.int64))
+
+    def encode_for_parties(
+        self, values: NDArray[np.float64], group_key: bytes
+    ) -> NDArray[np.uint64]:
+        """Words whose sum only the holders of the key can read.
+
+        Raises:
+            SecureSumError: A value is too large.
+        """
+        words = self._for_parties.encode(values).view(np.uint64)
+        words <<= np.uint64(self.guard)
+        add_stream(words, group_key)
+        return words
+
+    def decode_for_parties(
+        self, words: NDArray[np.uint64], group_key: bytes, contributors: int
+    ) -> NDArray[np.float64]:
+        """The values of a sum of what :meth:`encode_for_parties` made."""
+        mask = np.zeros_like(words)
+        add_stream(mask, group_key)
+        values = (words - mask * np.uint64(contributors)).view(np.int64)
+        return self._for_parties.decode(values >> self.guard)
+
+
+def self_mask_key(secret: bytes) -> bytes:
+    """The stream key of a self mask."""
+    return hashlib.sha256(bind_parts("autofgl", SELF, secret)).digest()
+
+
+def self_mask_check(secret: bytes) -> bytes:
+    """Lets the server see that it rebuilt a secret correctly, and says nothing of it before."""
+    return hashlib.sha256(bind_parts("autofgl check", SELF, secret)).digest()[:16]
+
+
+def random_secret() -> bytes:
+    """A secret that can be shared: a random element of the field of 2**255 - 19."""
+    return _pack(secrets.randbelow(PRIME))
+
+
+def split_secret(secret: bytes, threshold: int, count: int) -> list[bytes]:
+    """Shares of a secret for the points 1 .. count: any ``threshold`` of them give it back.
+
+    The secret is the value at 0 of a random polynomial of degree ``threshold - 1``, the shares are
+    its values at the points; fewer say nothing. Shamir, "How to share a secret", CACM 1979.
+    """
+    polynomial = [_unpack(secret), *(secrets.randbelow(PRIME) for _ in range(threshold - 1))]
+    shares = []
+    for point in range(1, count + 1):
+        value = 0
+        for coefficient in reversed(polynomial):
+            value = (value * point + coefficient) % PRIME
+        shares.append(_pack(value))
+    return shares
+
+
+def lagrange_weights(points: Collection[int]) -> dict[int, int]:
+    """Lagrange's coefficients: what each point's share counts in the secret."""
+    result = {}
+    for point in points:
+        over = under = 1
+        for other in points:
+            if other != point:
+                over = over * other % PRIME
+                under = under * (other - point) % PRIME
+        result[point] = over * pow(under, -1, PRIME) % PRIME
+    return result
+
+
+def combine_shares(shares: Mapping[int, bytes], weights: Mapping[int, int]) -> bytes:
+    """The secret of shares by point, weighted by :func:`lagrange_weights` of the same points."""
+    total = sum(_unpack(share) * weights[point] for point, share in shares.items())
+    return _pack(total % PRIME)
+
+
+def _pack(value: int) -> bytes:
+    return value.to_bytes(_SHARE_BYTES, "little")
+
+
+def _unpack(data: bytes) -> int:
+    value = int.from_bytes(data, "little")
+    if len(data) != _SHARE_BYTES or value >= PRIME:
+        raise SecureSumError("malformed share of a secret")
+    return value

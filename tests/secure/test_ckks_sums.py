@@ -1,0 +1,99 @@
+"""Sums under CKKS: what the parties decrypt, and for whom."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from sum_network import SumNetwork, carry, draw
+
+from autofgl.federation.payload import Payload, encode
+from autofgl.secure import SecureSumError, SumRefused, ckks, make_server
+
+
+def test_revealed_sums_carry_no_noise() -> None:
+    """Noisy decryptions would let the server solve for the key."""
+    network = SumNetwork("ckks", 3).ready()
+    sums = network.sum("t", draw(network.parties, (5000,)))
+    steps = sums["w"] * 2.0**ckks.FRACTION_BITS
+    assert np.array_equal(steps, np.rint(steps))
+
+
+def test_when_the_decrypting_party_is_lost_the_next_one_decrypts() -> None:
+    network = SumNetwork("ckks", 3).ready()
+    network.lost_at = {"p00": "decrypt", "p01": "decrypt"}
+    vectors = draw(network.parties)
+    total = network.server.total("t", network.contribute("t", vectors), network.ask)
+    assert total.contributors == ("p00", "p01", "p02")
+    network.lost_at["p02"] = "decrypt"
+    with pytest.raises(SecureSumError, match=r"needs contributions|no party decrypted"):
+        network.sum("u", vectors)
+
+
+@pytest.mark.parametrize("phase", ["keys", "roster", "lead", "group", "protect"])
+def test_a_lost_party_is_left_out(phase: str) -> None:
+    network = SumNetwork("ckks", 3)
+    network.lost_at = {"p00": phase}
+    network.ready()
+    vectors = draw(network.parties)
+    total = network.server.total("t", network.contribute("t", vectors), network.ask)
+    assert total.contributors == ("p01", "p02")
+    plain = vectors["p01"]["w"].astype(float) + vectors["p02"]["w"]
+    assert np.abs(total.vectors["w"] - plain).max() <= ckks.error_bound(2)
+
+
+class Request:
+    """What the server would send for decryption."""
+
+    def __init__(self, reveal: str = "server") -> None:
+        self.network = SumNetwork("ckks", 3).ready()
+        self.client = self.network.clients["p00"]
+        sent = self.network.contribute("t", draw(self.network.parties), reveal)  # type: ignore[arg-type]
+        self.message: Payload = self.network.server._add("t", reveal, sent)[1]  # type: ignore[attr-defined]
+
+    def decrypt(self, **changed: object) -> Payload:
+        return self.client.handle("decrypt", carry({**self.message, **changed}))
+
+
+def test_a_party_decrypts_a_sum_once() -> None:
+    request = Request()
+    request.decrypt()
+    with pytest.raises(SumRefused, match="read it before"):
+        request.decrypt()
+
+
+def test_a_party_decrypts_only_what_was_for_the_server() -> None:
+    with pytest.raises(SumRefused, match="for the server to read"):
+        Request("parties").decrypt()
+    with pytest.raises(SumRefused, match="for the server to read"):
+        Request().decrypt(tag="another")
+    with pytest.raises(SumRefused, match="2 or more parties only"):
+        Request().decrypt(contributors=["p00"])
+    with pytest.raises(SecureSumError, match="other keys"):
+        Request().decrypt(session=b"other")
+    request = Request()
+    with pytest.raises(SumRefused, match="for the server"):
+        request.client.open(request.message)
+
+
+def test_the_server_needs_keys_to_be_set_up() -> None:
+    network = SumNetwork("ckks", 2).ready()
+    sent = network.contribute("t", draw(network.parties))
+    with pytest.raises(SecureSumError):
+        make_server("ckks", parties=network.parties).total("t", sent, network.ask)
+
+
+def test_a_decryption_of_another_size_is_refused() -> None:
+    network = SumNetwork("ckks", 2).ready()
+    sent = network.contribute("t", draw(network.parties))
+    with pytest.raises(SecureSumError, match="to something else"):
+        network.server.total("t", sent, lambda phase, messages: {"p00": {"values": np.ones(3)}})
+
+
+def test_keys_do_not_show() -> None:
+    network = SumNetwork("ckks", 2).ready()
+    network.sum("t", draw(network.parties))
+    key = network.clients["p00"]._ring.group_key("ckks", size=64)  # type: ignore[attr-defined]
+    assert all(key not in encode(message) for message in network.server_view)
