@@ -17,8 +17,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric import nn as pyg
 
-from autofgl.nn import InputFeatures, ModelSpec, Structure, build
-from autofgl.nn.models.spec import FAMILIES
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.models.networks import build_network
+from autofgl.nn.models.spec import FAMILIES, ModelSpec
+from autofgl.nn.structure import Structure
 from autofgl.seeding import numpy_generator, torch_generator
 
 NODES, EDGES, FEATURES, DENSITY = 2708, 10556, 1433, 0.013
@@ -137,7 +139,7 @@ def _steps(
     spec = ModelSpec(
         family, FEATURES, CLASSES, dropout=dropout, root_dropout=0.25 if dropout else 0.0
     )
-    ours = build(spec, torch_generator(0, "weights"))
+    ours = build_network(spec, torch_generator(0, "weights"))
     theirs = PygNet(pyg_layers(family, dropout), dropout)
     features, structure = InputFeatures.from_client(x), Structure(edge_index, NODES)
     forward = partial(ours, features, structure, torch_generator(0, "dropout"))

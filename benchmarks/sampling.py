@@ -31,9 +31,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from autofgl.graphs.synthetic import SyntheticSettings, generate
-from autofgl.nn.block import Block
-from autofgl.nn.neighbourhood import Neighbourhood
-from autofgl.nn.sampling import Fanout, Keep, Rule, draw_batch
+from autofgl.nn.sampling.neighborhood import Block, Neighborhood
+from autofgl.nn.sampling.rules import Fanout, Keep, Rule, draw_batch
 from autofgl.seeding import numpy_generator, torch_generator
 
 Ints = npt.NDArray[np.int64]
@@ -46,7 +45,7 @@ FANOUTS = (25, 10)
 class Client:
     """A graph, a network, and what its rounds cost."""
 
-    matrix: Neighbourhood
+    matrix: Neighborhood
     x: Tensor
     y: Tensor
     labelled: Ints
@@ -72,7 +71,7 @@ class Client:
         graph = generate(settings, rng)
         shapes = ((FEATURES, HIDDEN), (HIDDEN, CLASSES))
         return cls(
-            matrix=Neighbourhood.from_client(graph),
+            matrix=Neighborhood.from_client(graph),
             x=torch.randn(nodes, FEATURES, generator=torch_rng),
             y=torch.from_numpy(graph.y),
             labelled=np.arange(nodes),
@@ -108,7 +107,7 @@ class Client:
 
 
 def blocks(
-    matrix: Neighbourhood, targets: Ints, rules: Sequence[Rule], rng: np.random.Generator
+    matrix: Neighborhood, targets: Ints, rules: Sequence[Rule], rng: np.random.Generator
 ) -> list[Block]:
     found = []
     for rule in rules:
@@ -144,7 +143,7 @@ def rounds(clients: dict[int, Client], peaks: dict[int, float], p: float, repeat
 Way = Callable[[Ints], int]
 
 
-def ours(matrix: Neighbourhood) -> Way:
+def ours(matrix: Neighborhood) -> Way:
     rng, rules = numpy_generator(0, "ours"), [Fanout(k) for k in FANOUTS]
 
     def sample(batch: Ints) -> int:
@@ -153,7 +152,7 @@ def ours(matrix: Neighbourhood) -> Way:
     return sample
 
 
-def plain_loop(matrix: Neighbourhood) -> Way:
+def plain_loop(matrix: Neighborhood) -> Way:
     """One node after the other, as one would write it down first."""
     rng = numpy_generator(0, "loop")
 
@@ -173,7 +172,7 @@ def plain_loop(matrix: Neighbourhood) -> Way:
     return sample
 
 
-def neighbor_loader(matrix: Neighbourhood, batches: Sequence[Ints]) -> Way | None:
+def neighbor_loader(matrix: Neighborhood, batches: Sequence[Ints]) -> Way | None:
     """PyG's loader over these batches in their order, or nothing where it cannot run."""
     from torch_geometric import typing
     from torch_geometric.data import Data
@@ -200,7 +199,7 @@ def neighbor_loader(matrix: Neighbourhood, batches: Sequence[Ints]) -> Way | Non
     return lambda _: int(next(iterator).num_edges)
 
 
-def against_pyg(matrix: Neighbourhood, repeats: int) -> None:
+def against_pyg(matrix: Neighborhood, repeats: int) -> None:
     rng = numpy_generator(0, "batches")
     batches = [draw_batch(np.arange(matrix.own), BATCH, rng) for _ in range(repeats + 1)]
     ways = {"ours": ours(matrix), "plain loop": plain_loop(matrix)}

@@ -38,8 +38,9 @@ import autofgl
 from autofgl.federation.engines.inprocess import InProcess, PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns import FLAGCNS
-from autofgl.nn import InputFeatures, Structure
+from autofgl.nn.features import InputFeatures
 from autofgl.nn.space import Genotype
+from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import SuperNet
 from supernet import Naive, populations
 
@@ -78,7 +79,7 @@ class OneByOne(Naive):
     def __init__(self, net: SuperNet, graph: ClientGraph) -> None:
         super().__init__(net)
         structure = Structure.from_client(graph)
-        self.dense = InputFeatures.from_client(graph.x).row_normalised().to_dense()
+        self.dense = InputFeatures.from_client(graph.x).row_normalized().to_dense()
         self.edge_index = structure.edge_index
         degree = torch.bincount(self.edge_index[1], minlength=graph.num_nodes)
         self.pseudo = (1.0 + degree[self.edge_index]).rsqrt().T.contiguous()

@@ -23,11 +23,12 @@ from torch_geometric import nn as pyg
 
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn import InputFeatures, Structure
-from autofgl.nn.choices import ACTIVATIONS
-from autofgl.nn.linear import Linear
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
 from autofgl.nn.space import Genotype, Space
-from autofgl.nn.supernet import Field, SuperNet
+from autofgl.nn.structure import Structure
+from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.seeding import numpy_generator, torch_generator
 
 HIDDEN, STEPS = 64, 5
@@ -65,14 +66,14 @@ class Naive(nn.Module):
 
     def forward(self, genotype: Genotype, x: Tensor, edge_index: Tensor, pseudo: Tensor) -> Tensor:
         x = functional.dropout(x, self.dropout, self.training)
-        outputs = [ACTIVATIONS[genotype.input](self.inputs[genotype.input](x))]
+        outputs = [ACTIVATION_FUNCTIONS[genotype.input](self.inputs[genotype.input](x))]
         for index, layer in enumerate(genotype.existing, start=1):
             conv = self.layers[f"{index}-{layer.type}"]
             arguments = (edge_index, pseudo) if layer.type == "gmm" else (edge_index,)
             outputs.append(conv(outputs[layer.previous or 0], *arguments))
         fused = sum(outputs[1:]) / genotype.depth if genotype.depth else outputs[0]
         fused = functional.dropout(cast(Tensor, fused), self.dropout, self.training)
-        return ACTIVATIONS[genotype.output](self.outputs[genotype.output](fused))
+        return ACTIVATION_FUNCTIONS[genotype.output](self.outputs[genotype.output](fused))
 
 
 def as_pyg(net: SuperNet, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -85,7 +86,7 @@ class Client:
     """A generation's work on one client's graph, both ways."""
 
     def __init__(self, graph: ClientGraph, space: Space) -> None:
-        x = InputFeatures.from_client(graph.x).row_normalised()
+        x = InputFeatures.from_client(graph.x).row_normalized()
         structure = Structure.from_client(graph)
         self.labels = torch.from_numpy(graph.y.copy())
         self.train, self.val = (
@@ -93,7 +94,9 @@ class Client:
         )
         self.net = SuperNet(space, x.shape[1], int(self.labels.max()) + 1)
         self.net.reset_parameters(torch_generator(0, "weights"))
-        self.fields = [Field(x, structure, self.labels, [part]) for part in (self.train, self.val)]
+        self.fields = [
+            ReceptiveField(x, structure, self.labels, [part]) for part in (self.train, self.val)
+        ]
         self.naive = Naive(self.net)
         self.dense, self.edge_index = x.to_dense(), structure.edge_index
         degree = torch.bincount(self.edge_index[1], minlength=graph.num_nodes)

@@ -13,7 +13,7 @@ from autofgl.federation.payload import Payload
 from autofgl.federation.traffic import Observer
 from autofgl.graphs.client_graph import Boundary, ClientGraph
 from autofgl.methods.catalog import find_method
-from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.local_model import Inputs, LocalModel, Weights
 from autofgl.runtime.method import Method
 from autofgl.runtime.settings import model_spec

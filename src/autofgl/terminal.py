@@ -9,9 +9,7 @@ from rich.table import Table
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.partition import describe
 from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
-from autofgl.nn.drawing import draw
-from autofgl.nn.found import FoundSpec
-from autofgl.nn.networks import spec_from_json
+from autofgl.nn.models.spec import SearchedSpec, architecture_tree, spec_from_json
 from autofgl.report.report import FILE as REPORT
 from autofgl.runs.export import read_description
 from autofgl.runs.result import Result
@@ -61,8 +59,8 @@ def show_result(console: Console, result: Result) -> None:
 def _show_found(console: Console, folder: Path) -> None:
     """Draw the network of a search."""
     spec = spec_from_json(read_description(folder)["network"])
-    if isinstance(spec, FoundSpec):
-        drawing = draw(spec.parsed(), spec.fusion)
+    if isinstance(spec, SearchedSpec):
+        drawing = architecture_tree(spec.parsed(), spec.fusion)
         console.print(drawing, markup=False, highlight=False, soft_wrap=True)
 
 

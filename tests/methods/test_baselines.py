@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, to_dense
-from autofgl.nn.models import build
+from autofgl.nn.models.networks import build_network
 from autofgl.runtime.settings import FederatedSettings, model_spec
 from autofgl.seeding import torch_generator
 from federations import close, empty_client, leaves, make, rounds, without
@@ -36,7 +36,7 @@ def test_centralized_equals_a_loop_in_plain_torch(small_graph: ClientGraph) -> N
     settings = FederatedSettings(dropout=0.0)
     method = make("centralized", [small_graph], dropout=0.0, rounds=5, select="last")
     rounds(method, 5)
-    model = build(model_spec(small_graph, settings), torch_generator(0, "weights"))
+    model = build_network(model_spec(small_graph, settings), torch_generator(0, "weights"))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
     x = torch.from_numpy(to_dense(small_graph.x))
     x = x / x.sum(1, keepdim=True).clamp(min=1)

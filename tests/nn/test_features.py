@@ -4,8 +4,8 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from autofgl.nn import InputFeatures
-from autofgl.nn.dropout import dropout
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.kernels.dropout import dropout
 
 ARRAY = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0], [1, 1, 1, 1]], np.float32)
 
@@ -38,7 +38,7 @@ def test_gradient_uses_the_dropped_values(
     features: InputFeatures, generator: torch.Generator
 ) -> None:
     weight = torch.randn(4, 3, generator=generator, requires_grad=True)
-    dropped = features.dropped(0.5, generator)
+    dropped = features.dropout(0.5, generator)
     upstream = torch.randn(4, 3, generator=generator)
     (grad,) = torch.autograd.grad(dropped @ weight, weight, upstream)
     torch.testing.assert_close(grad, dropped.to_dense().T @ upstream)
@@ -51,8 +51,8 @@ def test_dropped_zeroes_or_doubles(features: InputFeatures, generator: torch.Gen
     assert dropout(features, 0.5, False) is features
 
 
-def test_row_normalised(features: InputFeatures) -> None:
-    dense = features.row_normalised().to_dense()
+def test_row_normalized(features: InputFeatures) -> None:
+    dense = features.row_normalized().to_dense()
     assert dense.sum(1).tolist() == [1, 0, 1, 1]
     torch.testing.assert_close(dense[0], torch.tensor([0, 2 / 3, 0, 1 / 3]))
 
@@ -60,7 +60,7 @@ def test_row_normalised(features: InputFeatures) -> None:
 def test_no_rows_and_no_columns() -> None:
     for shape in ((0, 3), (3, 0)):
         for x in (np.zeros(shape, np.float32), sp.csr_array(shape, dtype=np.float32)):
-            features = InputFeatures.from_client(x).row_normalised().dropped(0.5)
+            features = InputFeatures.from_client(x).row_normalized().dropout(0.5)
             out: Tensor = features @ torch.ones(shape[1], 2)
             assert torch.equal(out, torch.zeros(shape[0], 2))
 

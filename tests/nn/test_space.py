@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autofgl.errors import UserError
-from autofgl.nn.choices import ACTIVATIONS, CONVOLUTIONS, PAPER_TYPES
-from autofgl.nn.space import Genotype, Layer, Space
+from autofgl.nn.space import ACTIVATIONS, LAYER_TYPES, PAPER_TYPES, Genotype, Layer, Space
 
 SPACE = Space()
 
@@ -73,9 +72,9 @@ def test_operators_stay_inside_the_space(
     assert space.crossover(left, right, generator, rate=1.0) == right
     space.check(space.mutate(left, generator))
     assert space.mutate(left, generator, rate=0.0) == left
-    drawn = space.check(space.random(generator))
+    child = space.check(space.random(generator))
     if stop in (0.0, 1.0):
-        assert drawn.depth == (6 if stop == 0.0 else 0)
+        assert child.depth == (6 if stop == 0.0 else 0)
 
 
 def test_genes_are_drawn_and_mutated_evenly() -> None:
@@ -154,6 +153,6 @@ def test_a_shape_does_not_know_the_numbers_of_layers() -> None:
 
 
 def test_more_choices_can_be_had() -> None:
-    space = Space(2, types=tuple(CONVOLUTIONS))
-    assert space.size() == 25 * len(CONVOLUTIONS) ** 2 * 6
+    space = Space(2, types=LAYER_TYPES)
+    assert space.size() == 25 * len(LAYER_TYPES) ** 2 * 6
     assert str(space.parse("relu | appnp3<0 sgc4<1 | relu")) == "relu | appnp3<0 sgc4<1 | relu"

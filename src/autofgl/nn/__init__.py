@@ -1,15 +1,5 @@
-"""Convolutions and graph networks that run on precomputed sparse operators."""
+"""Convolutions and graph networks that run on precomputed sparse operators.
 
-from autofgl.nn.features import InputFeatures
-from autofgl.nn.models import GNN, MODELS, ModelSpec, build, parameter_count
-from autofgl.nn.structure import Structure
-
-__all__ = [
-    "GNN",
-    "MODELS",
-    "InputFeatures",
-    "ModelSpec",
-    "Structure",
-    "build",
-    "parameter_count",
-]
+:mod:`~autofgl.nn.space` and :mod:`autofgl.nn.models.spec` describe networks without importing
+torch; everything else computes with it.
+"""

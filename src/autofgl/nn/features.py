@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from autofgl.nn.dropout import dropout, dropout_mask
-from autofgl.nn.operation import constants
-from autofgl.nn.sparse import SparseOperator, SparsePattern
+from autofgl.nn.kernels.dropout import dropout, dropout_mask
+from autofgl.nn.kernels.operation import Rng, constants
+from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import Features
@@ -56,11 +56,6 @@ class InputFeatures:
         """Type of the entries."""
         return self._stored.dtype
 
-    @property
-    def is_sparse(self) -> bool:
-        """Whether only the non-zero entries are stored."""
-        return isinstance(self.matrix, SparseOperator)
-
     def __matmul__(self, weight: Tensor) -> Tensor:
         """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
         return self.matrix @ weight
@@ -80,7 +75,7 @@ class InputFeatures:
             part = SparsePattern.from_csr(crow, chosen, (len(index), pattern.shape[1]))
             return InputFeatures(SparseOperator(part, values.index_select(0, entry)))
 
-    def dropped(self, p: float, generator: torch.Generator | None = None) -> InputFeatures:
+    def dropout(self, p: float, generator: Rng = None) -> InputFeatures:
         """The features after dropout with probability ``p`` on the stored entries."""
         if isinstance(self.matrix, Tensor):
             return InputFeatures(dropout(self.matrix, p, True, generator))
@@ -91,7 +86,7 @@ class InputFeatures:
             )
             return InputFeatures(SparseOperator(self.matrix.pattern, values * mask))
 
-    def row_normalised(self) -> InputFeatures:
+    def row_normalized(self) -> InputFeatures:
         """The features with each row divided by the sum of its magnitudes; zero rows stay zero."""
         with constants():
             if isinstance(self.matrix, Tensor):

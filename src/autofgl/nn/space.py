@@ -4,6 +4,9 @@ A code has 2L + 2 genes: the input activation IS, for each layer i = 1..L its ty
 its predecessor (0 is the input stage, ``None`` ends the network: layers i..L do not exist), and
 the output activation OS. Layer i thus has i + 1 choices of a predecessor, and
 ``∏ 12 (i + 1) = 12^L (L + 1)!`` ways to set all layers.
+
+Torch is not imported here: :data:`autofgl.nn.conv.CONVOLUTIONS` has the layers that these names
+stand for, :data:`autofgl.nn.models.base.ACTIVATION_FUNCTIONS` the activations.
 """
 
 from __future__ import annotations
@@ -11,16 +14,30 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from autofgl.errors import UserError, unknown_name
-from autofgl.nn.choices import ACTIVATIONS, CONVOLUTIONS, PAPER_TYPES
+
+#: FL-AGCNS, Table 1, ``LType``.
+PAPER_TYPES = (
+    "gat", "gin", "sage", "gcn", "sgc", "appnp",
+    "agnn", "arma", "feast", "gen", "gmm", "gatedgraph",
+)  # fmt: skip
+
+#: All layer types, those beyond the paper last.
+LAYER_TYPES = (*PAPER_TYPES, "gat6", "sgc4", "appnp3", "gatedgraph1")
+
+#: FL-AGCNS, Table 1, ``IS`` and ``OS``.
+ACTIVATIONS = ("sigmoid", "tanh", "relu", "softmax", "identity")
 
 #: Genes as integers, ``[2L + 2]``.
 Code = npt.NDArray[np.int64]
+
+#: Which layers' outputs are averaged: all existing ones, or those that feed no other layer.
+Fusion = Literal["all", "leaves"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +110,7 @@ class Space:
         self,
         layers: int = 6,
         types: Sequence[str] = PAPER_TYPES,
-        activations: Sequence[str] = tuple(ACTIVATIONS),
+        activations: Sequence[str] = ACTIVATIONS,
         stop: float | None = None,
     ) -> None:
         if layers < 0:
@@ -101,8 +118,8 @@ class Space:
         if stop is not None and not 0.0 <= stop <= 1.0:
             raise UserError(f"search space: stop must lie in [0, 1], not {stop}")
         self.layers = layers
-        self.types = _known("layer type", types, CONVOLUTIONS)
-        self.activations = _known("activation", activations, ACTIVATIONS)
+        self.types = _checked("layer type", types, LAYER_TYPES)
+        self.activations = _checked("activation", activations, ACTIVATIONS)
         self.stop = stop
 
     @property
@@ -212,7 +229,7 @@ class Space:
     def mutate(
         self, genotype: Genotype, generator: np.random.Generator, rate: float = 0.125
     ) -> Genotype:
-        """Each gene is drawn anew with the given probability."""
+        """Each gene is drawn again with the given probability."""
         hit = generator.random(2 * self.layers + 2) < rate
         return self.decode(np.where(hit, self._draw(generator), self.encode(genotype)))
 
@@ -225,7 +242,20 @@ class Space:
         return code
 
 
-def _known(kind: str, names: Sequence[str], choices: Iterable[str]) -> tuple[str, ...]:
+def fused_layers(genotype: Genotype, fusion: Fusion) -> tuple[int, ...]:
+    """Indices of the outputs that are averaged; stage 1's, index 0, where there is no layer."""
+    if not genotype.depth:
+        return (0,)
+    return tuple(range(1, genotype.depth + 1)) if fusion == "all" else genotype.leaves()
+
+
+def check_fusion(fusion: str) -> None:
+    """Refuse an unknown fusion."""
+    if fusion not in get_args(Fusion):
+        raise unknown_name("fusion", fusion, get_args(Fusion))
+
+
+def _checked(kind: str, names: Sequence[str], choices: Iterable[str]) -> tuple[str, ...]:
     for name in names:
         if name not in choices:
             raise unknown_name(kind, name, choices)

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from autofgl.errors import GraphError
-from autofgl.nn.attention import AttentionPattern
-from autofgl.nn.operation import constants, unwrapped
-from autofgl.nn.sparse import SparseOperator, SparsePattern
+from autofgl.nn.kernels.attention import AttentionPattern
+from autofgl.nn.kernels.operation import constants, unwrap
+from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
 
 
 class Structure:
-    r"""Who is whose neighbour, as the sparse operators that convolutions multiply by.
+    r"""Who is whose neighbor, as the sparse operators that convolutions multiply by.
 
     The messages flow as in PyG: an edge ``(s, t)`` adds to node ``t`` what node ``s`` sends, so
     that rows are targets and columns are sources. :math:`\mathbf{A}` is the adjacency matrix,
@@ -33,11 +33,11 @@ class Structure:
     def __init__(
         self, edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32
     ) -> None:
-        self.edge_index = unwrapped(edge_index)
+        self._edge_index = unwrap(edge_index)
         self.num_nodes = num_nodes
         self.dtype = dtype
         with constants():
-            _check(self.edge_index, num_nodes)
+            _check(self._edge_index, num_nodes)
 
     @classmethod
     def of(cls, edges: Structure | Tensor, num_nodes: int, dtype: torch.dtype) -> Structure:
@@ -50,32 +50,35 @@ class Structure:
         with constants():
             return cls(torch.tensor(graph.edge_index, dtype=torch.int64), graph.num_nodes)
 
+    @property
+    def edge_index(self) -> Tensor:
+        """Sources and targets, ``[2, E]``."""
+        return self._edge_index
+
     @cached_property
     def gcn(self) -> SparseOperator:
         r""":math:`\tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I}) \tilde{\mathbf{D}}^{-1/2}`.
 
         A node with self loops keeps a single one, as with PyG's ``add_remaining_self_loops``.
         """
-        return self._normalised(self._looped)
+        return self._normalized(self._looped)
 
     @cached_property
     def symmetric(self) -> SparseOperator:
         r""":math:`\mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}`, without added self loops."""
-        return self._normalised(self._edges)
+        return self._normalized(self._edges)
 
     @cached_property
     def sum(self) -> SparseOperator:
-        r""":math:`\mathbf{A}`: the sum over the neighbours."""
+        r""":math:`\mathbf{A}`: the sum over the neighbors."""
         with constants():
             ones = torch.ones(self._edges.nnz, dtype=self.dtype, device=self._edges.col.device)
             return SparseOperator(self._edges, ones)
 
     @cached_property
     def mean(self) -> SparseOperator:
-        r""":math:`\mathbf{D}^{-1} \mathbf{A}`: the mean over the neighbours, zero without any."""
-        with constants():
-            degree = self._degree(self._edges)
-            return SparseOperator(self._edges, 1 / degree.index_select(0, self._edges.row))
+        r""":math:`\mathbf{D}^{-1} \mathbf{A}`: the mean over the neighbors, zero without any."""
+        return self._averaging(self._edges)
 
     @cached_property
     def attention(self) -> AttentionPattern:
@@ -98,7 +101,12 @@ class Structure:
     def _degree(self, pattern: SparsePattern) -> Tensor:
         return pattern.crow.diff().to(self.dtype)
 
-    def _normalised(self, pattern: SparsePattern) -> SparseOperator:
+    def _averaging(self, pattern: SparsePattern) -> SparseOperator:
+        with constants():
+            degree = self._degree(pattern)
+            return SparseOperator(pattern, 1 / degree.index_select(0, pattern.row))
+
+    def _normalized(self, pattern: SparsePattern) -> SparseOperator:
         with constants():
             scale = self._degree(pattern).pow(-0.5)
             # A source without incoming edges has an infinite scale, which PyG sets to zero.
@@ -117,14 +125,12 @@ class DenseStructure(Structure):
     @cached_property
     def gcn(self) -> Tensor:  # type: ignore[override]
         """See :attr:`Structure.gcn`."""
-        return self._normalised(self._looped).to_dense()
+        return self._normalized(self._looped).to_dense()
 
     @cached_property
     def mean(self) -> Tensor:  # type: ignore[override]
         """See :attr:`Structure.mean`."""
-        degree = self._degree(self._edges)
-        inverse = 1 / degree.index_select(0, self._edges.row)
-        return SparseOperator(self._edges, inverse).to_dense()
+        return self._averaging(self._edges).to_dense()
 
 
 def _check(edge_index: Tensor, num_nodes: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from autofgl.errors import AutoFGLError
-from autofgl.nn.networks import NetworkSpec, spec_from_json
+from autofgl.nn.models.spec import NetworkSpec, spec_from_json
 from autofgl.report.charts import Mark, Series
 from autofgl.report.numbers import is_number
 from autofgl.runs.export import read_description

@@ -49,7 +49,7 @@ VIEWS: dict[str, View] = {
 
 #: Tables without results to run again, and where their content is here.
 STATIC: tuple[tuple[str, str], ...] = (
-    ("FL-AGCNS, Table 1: the search space", "src/autofgl/nn/choices.py, space.py"),
+    ("FL-AGCNS, Table 1: the search space", "src/autofgl/nn/space.py, conv/"),
     ("FL-AGCNS, Table 2: datasets", "autofgl datasets"),
     ("FedGraph, Table 1: datasets", "autofgl datasets"),
     ("ASFGNN, Table 1: notation", "docs/methods.md"),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from autofgl.errors import UserError
-from autofgl.nn.found import FoundSpec
+from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.charts.network import draw_network
 from autofgl.report.page import Safe, Section, element
 from autofgl.reproduce.summary import Summary
@@ -25,7 +25,7 @@ def _drawn(cell: Summary) -> Safe | None:
         return None
     seed, run = max(cell.runs.items(), key=lambda entry: entry[1]["val_accuracy"])
     try:
-        spec = FoundSpec(str(run["architecture"]), in_features=1, classes=1)
+        spec = SearchedSpec(str(run["architecture"]), in_features=1, classes=1)
     except UserError:
         return None  # a fixed network
     title = f"{cell.row.label}, {cell.column.label}, seed {seed}"

@@ -12,7 +12,8 @@ from torch import nn
 
 from autofgl.atomic import write_bytes, write_text
 from autofgl.errors import UserError
-from autofgl.nn.networks import build_network, spec_from_json
+from autofgl.nn.models.networks import build_network
+from autofgl.nn.models.spec import spec_from_json
 
 _SINGLE = "model"
 

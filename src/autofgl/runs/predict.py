@@ -12,7 +12,7 @@ from autofgl.atomic import write_bytes
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.networks import spec_from_json
+from autofgl.nn.models.spec import spec_from_json
 from autofgl.nn.structure import Structure
 from autofgl.runs.export import load_model, read_description
 
@@ -56,7 +56,7 @@ def predict(folder: Path, graph: ClientGraph, client: str | None = None) -> Pred
         )
     features = InputFeatures.from_client(graph.x)
     if description["normalize_features"]:
-        features = features.row_normalised()
+        features = features.row_normalized()
     structure = Structure.from_client(graph)
     with torch.no_grad():
         probabilities = model(features, structure).softmax(1)

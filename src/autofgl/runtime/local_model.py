@@ -16,7 +16,8 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, to_dense
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.networks import NetworkSpec, build_network, empty_network
+from autofgl.nn.models.networks import build_network, empty_network
+from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import DenseStructure, Structure
 from autofgl.runtime.metrics import SPLITS, MetricSums
 from autofgl.runtime.settings import TrainSettings
@@ -66,7 +67,7 @@ class Inputs:
 def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> InputFeatures:
     """A graph's features as networks take them."""
     features = InputFeatures.from_client(to_dense(graph.x) if dense else graph.x)
-    return features.row_normalised() if normalize else features
+    return features.row_normalized() if normalize else features
 
 
 class ClientData:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from autofgl.federation.payload import Payload
-from autofgl.nn.networks import in_words, spec_from_json
+from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import Metrics
 
@@ -72,7 +72,7 @@ class Outcome:
             models=models,
             parameters=sum(value.size for value in one_model.values()),
             inference_s=float(seconds[0] / seconds[1]),
-            architecture=in_words(spec_from_json(spec)),
+            architecture=network_summary(spec_from_json(spec)),
             extra={"best_round": best_round, "val_loss": metrics.val_loss},
         )
 

@@ -19,7 +19,7 @@ import numpy as np
 from autofgl.federation.party import Context, Party, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.clients import Clients, Summing
 from autofgl.runtime.local_model import ClientData, LocalModel
 from autofgl.runtime.metrics import (

@@ -15,8 +15,7 @@ from typing import Any
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.found import FoundSpec
-from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import Metrics, scale_up
@@ -163,7 +162,7 @@ def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> Networ
     """The network of a recipe: a searched one as text, or the fixed one of the settings."""
     if "model" in type(settings).model_fields and "|" not in network:
         return model_spec(graph, settings)
-    return FoundSpec(
+    return SearchedSpec(
         genotype=network or SMALLEST,
         in_features=graph.num_features,
         classes=graph.classes,

@@ -27,8 +27,7 @@ from autofgl.federation.party import Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
-from autofgl.nn.models.spec import ModelSpec
-from autofgl.nn.networks import in_words, spec_from_json
+from autofgl.nn.models.spec import ModelSpec, network_summary, spec_from_json
 from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
@@ -188,7 +187,7 @@ class OwnEncoderServer(SharingServer):
             parameters=max(reply["parameters"] for reply in replies.values()),
             inference_s=float(total["seconds"][0] / total["seconds"][1]),
             architecture="; ".join(
-                f"{name}: {in_words(spec_from_json(spec))}" for name, spec in specs.items()
+                f"{name}: {network_summary(spec_from_json(spec))}" for name, spec in specs.items()
             ),
             extra={
                 "best_round": engine.best.round,

@@ -14,8 +14,8 @@ from autofgl.graphs.cut import withhold
 from autofgl.methods.fedgraph.policy import LEAST_KEPT, SamplingPolicy
 from autofgl.methods.fedgraph.server import ServerTest
 from autofgl.methods.fedgraph.settings import FedGraphSettings
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.models.gcn import GCN
+from autofgl.nn.models.networks import GCN
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.seeding import torch_generator
 from federations import make
 

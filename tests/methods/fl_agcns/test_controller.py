@@ -11,7 +11,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import _fields, make_supernet
 from autofgl.methods.fl_agcns.objectives import cost_of, parameter_table
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
-from autofgl.nn.found import build_found
+from autofgl.nn.models.networks import build_network
 from autofgl.runtime.trials import Score, smallest_of_the_best_first
 from autofgl.secure import MODES
 from autofgl.sharing.common import network_spec
@@ -241,7 +241,7 @@ def test_several_objectives_give_a_front(
     front = result.figures["front"]
     assert [set(code) for code in front] == [{"genotype", "loss", "params", "latency"}] * len(front)
     for code in front:
-        network = build_found(_found(small_clients[0], code["genotype"]))
+        network = build_network(_found(small_clients[0], code["genotype"]))
         assert code["params"] == sum(value.numel() for value in network.parameters())
         assert not any(
             all(other[key] < code[key] for key in ("loss", "params", "latency")) for other in front

@@ -16,8 +16,8 @@ from autofgl.methods.graphfl.configurator import Configurator, weight_left, weig
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.slices import Shape, take
 from autofgl.methods.graphfl.vicinity import measure, reach
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.networks import build_network
+from autofgl.nn.models.networks import build_network
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.settings import model_spec
 from autofgl.search.codes import SearchError
 from autofgl.search.genetic import Genetic, RandomChromosomes

@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models import ModelSpec, build
+from autofgl.nn.models.networks import build_network
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
 from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
 
@@ -110,9 +111,9 @@ def test_tasks_are_averaged() -> None:
 def network_losses(family: str, graph: ClientGraph) -> tuple[Parameters, Loss, Loss]:
     """A small network in float64, and losses of its first and of its next six training nodes."""
     spec = ModelSpec(family, graph.num_features, graph.classes, hidden=4, dropout=0.0)
-    model = build(spec, torch.Generator().manual_seed(0)).double()
+    model = build_network(spec, torch.Generator().manual_seed(0)).double()
     structure = Structure(torch.from_numpy(graph.edge_index), graph.num_nodes, torch.float64)
-    features = InputFeatures.from_client(graph.x, torch.float64).row_normalised()
+    features = InputFeatures.from_client(graph.x, torch.float64).row_normalized()
     nodes = torch.from_numpy(np.flatnonzero(graph.train_mask))
     labels = torch.from_numpy(graph.y)
 

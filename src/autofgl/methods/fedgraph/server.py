@@ -31,8 +31,8 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedgraph.policy import SamplingPolicy
 from autofgl.methods.fedgraph.schedule import Phase, Schedule
 from autofgl.methods.fedgraph.settings import FedGraphSettings
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.models.gcn import GCN
+from autofgl.nn.models.networks import GCN
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import average
 from autofgl.runtime.local_model import Weights, input_features

@@ -17,7 +17,7 @@ from autofgl.methods.fl_agcns.objectives import (
 )
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.nn.structure import Structure
-from autofgl.nn.supernet import Field, SuperNet
+from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import (
     WORST_LOSS,
@@ -205,12 +205,12 @@ def variation(settings: FLAGCNSSettings) -> Variation:
     return Variation(settings.tournament, settings.crossover, settings.mutation)
 
 
-def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[Field, Field]:
+def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
     features = input_features(graph, settings.normalize_features)
     structure = Structure.from_client(graph)
     labels = torch.from_numpy(graph.y.copy())
     train, val = (
-        Field(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
+        ReceptiveField(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
         for mask in (graph.train_mask, graph.val_mask)
     )
     return train, val

@@ -35,9 +35,9 @@ from autofgl.nn.supernet.relaxed import (
     Logits,
     RelaxedNetwork,
     confidence,
-    decided,
     entropy,
     initial_logits,
+    most_likely_genotype,
 )
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import (
@@ -211,7 +211,7 @@ class FLDarts(Method):
         if self._generation < self._generations:
             return {"round": self.round, "phase": "search", **self._one_generation()}
         if not self._final.begun:
-            network = str(decided(self._space, self._logits()))
+            network = str(most_likely_genotype(self._space, self._logits()))
             self._final.begin([Recipe(network=network)])
         return {**self._final.step(), "round": self.round, "phase": "train"}
 
@@ -264,7 +264,7 @@ class FLDarts(Method):
             "test_accuracy": None,
             "generation": self._generation,
             "entropy": entropy(self._space, logits),
-            "best_code": str(decided(self._space, logits)),
+            "best_code": str(most_likely_genotype(self._space, logits)),
         }
 
     def _logits(self) -> Logits:

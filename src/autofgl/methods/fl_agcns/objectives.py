@@ -14,9 +14,9 @@ import torch
 
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import genotypes
-from autofgl.nn.choices import CONVOLUTIONS
+from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.runtime.local_model import median_seconds

@@ -5,8 +5,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from autofgl.nn.choices import CONVOLUTIONS, PAPER_TYPES
-from autofgl.nn.space import Genotype, Space
+from autofgl.nn.space import LAYER_TYPES, PAPER_TYPES, Genotype, Space
 from autofgl.runtime.settings import (
     CONFIG,
     Count,
@@ -38,7 +37,7 @@ class SpaceSettings(BaseModel):
     types: str = Field(
         default=",".join(PAPER_TYPES),
         description="kinds of layers to choose from, separated by commas: the paper's twelve, and "
-        f"beyond it {', '.join(kind for kind in CONVOLUTIONS if kind not in PAPER_TYPES)}",
+        f"beyond it {', '.join(kind for kind in LAYER_TYPES if kind not in PAPER_TYPES)}",
     )
     layer_dropout: float = Field(0.0, ge=0, lt=1)
     """dropout before every convolution"""

@@ -11,8 +11,8 @@ from functools import cached_property
 
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.slices import Arrays, Part, Shape, parts_of
-from autofgl.nn.models.spec import ACTIVATIONS, ModelSpec
-from autofgl.nn.networks import build_network, empty_network
+from autofgl.nn.models.networks import build_network, empty_network
+from autofgl.nn.models.spec import HIDDEN_ACTIVATIONS, ModelSpec
 from autofgl.search.genes import Categorical, Chromosome, Gene, Genes, Integer, LogFloat, Value
 from autofgl.seeding import torch_generator
 
@@ -168,7 +168,7 @@ class Configurations:
             "hops": self._spec.steps,
             "layers": settings.layers if settings.model not in _FLAT else self._fewest(),
             "hidden": settings.hidden,
-            "activation": ACTIVATIONS[0],
+            "activation": HIDDEN_ACTIVATIONS[0],
             "dropout": settings.dropout,
         }
 
@@ -187,7 +187,7 @@ class Configurations:
             Categorical("hops", _with(_HOPS, own["hops"])),
             Integer("layers", self._fewest(), self._deepest()),
             Categorical("hidden", tuple(self._widths())),
-            Categorical("activation", ACTIVATIONS),
+            Categorical("activation", HIDDEN_ACTIVATIONS),
             Categorical("dropout", _with((0.0, 0.25, 0.5), own["dropout"])),
         ]
 
@@ -221,7 +221,7 @@ class Configurations:
         if full["model"] in _FLAT:
             full["layers"] = self._fewest()
         if full["model"] in _FLAT or full["layers"] == 1:
-            full["hidden"], full["activation"] = self._settings.hidden, ACTIVATIONS[0]
+            full["hidden"], full["activation"] = self._settings.hidden, HIDDEN_ACTIVATIONS[0]
         return full
 
 

@@ -20,7 +20,7 @@ from autofgl.federation.payload import Payload, decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.workers import Task, TaskError, WorkerLost, WorkerPool, shared_pool
+from autofgl.workers import TaskError, WorkerLost, WorkerPool, WorkerTask, shared_pool
 
 _ARRAYS = ("edge_index", "y", "train_mask", "val_mask", "test_mask", "node_id")
 _LOWEST_PRIORITY = 19
@@ -40,7 +40,7 @@ class SearchJob:
     """
 
     message: Payload
-    task: Task
+    task: WorkerTask
 
     @property
     def done(self) -> bool:

@@ -1,8 +1,18 @@
-"""Graph convolutions, an operator per file, with the definitions and parameter names of PyG."""
+"""Graph convolutions, an operator per file, with the definitions and parameter names of PyG.
+
+:data:`CONVOLUTIONS` has the layer types of searched networks. A new one, or one with other settings
+(more hops, more heads), is a line there and its name in :data:`autofgl.nn.space.LAYER_TYPES`; a
+search over it is ``Space(types=(*PAPER_TYPES, "name"))``.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from autofgl.nn.conv.agnn import AGNNConv
 from autofgl.nn.conv.appnp import APPNPConv
 from autofgl.nn.conv.arma import ARMAConv
+from autofgl.nn.conv.base import Convolution
 from autofgl.nn.conv.feast import FeaStConv
 from autofgl.nn.conv.gat import GATConv
 from autofgl.nn.conv.gated_graph import GatedGraphConv
@@ -14,9 +24,11 @@ from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
 
 __all__ = [
+    "CONVOLUTIONS",
     "AGNNConv",
     "APPNPConv",
     "ARMAConv",
+    "Convolution",
     "FeaStConv",
     "GATConv",
     "GCNConv",
@@ -24,6 +36,52 @@ __all__ = [
     "GINConv",
     "GMMConv",
     "GatedGraphConv",
+    "LayerType",
     "SAGEConv",
     "SGConv",
 ]
+
+
+@dataclass(frozen=True)
+class LayerType:
+    """A type of layer of a searched network.
+
+    Attributes:
+        make: Its convolution, from the width of input and output.
+        hops: How far it looks: nodes at a greater distance do not enter a node's output.
+        per_edge: Whether it computes weights for every edge and input. Inputs side by side then
+            need a longer list of edges each, and gain less.
+    """
+
+    make: Callable[[int], Convolution]
+    hops: int = 1
+    per_edge: bool = False
+
+
+def _gat(width: int) -> Convolution:
+    heads = math.gcd(8, width)
+    return GATConv(width, width // heads, heads=heads)
+
+
+#: FL-AGCNS, Table 1, ``LType``. The paper gives no settings. They are those of the authors' code,
+#: but for GAT, which has the eight concatenated heads of its own paper instead of six averaged
+#: ones (``gat6``, six times as expensive), and for GIN and GEN, which have no batch normalization.
+CONVOLUTIONS: dict[str, LayerType] = {
+    "gat": LayerType(_gat, per_edge=True),
+    "gin": LayerType(lambda width: GINConv(width, width, train_eps=True)),
+    "sage": LayerType(lambda width: SAGEConv(width, width)),
+    "gcn": LayerType(lambda width: GCNConv(width, width)),
+    "sgc": LayerType(lambda width: SGConv(width, width, K=2), hops=2),
+    "appnp": LayerType(lambda _: APPNPConv(K=10, alpha=0.1), hops=10),
+    "agnn": LayerType(lambda _: AGNNConv(), per_edge=True),
+    "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2)),
+    "feast": LayerType(lambda width: FeaStConv(width, width, heads=2), per_edge=True),
+    "gen": LayerType(lambda width: GENConv(width, width)),
+    "gmm": LayerType(lambda width: GMMConv(width, width, kernel_size=4), per_edge=True),
+    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3),
+    # Beyond the paper.
+    "gat6": LayerType(lambda width: GATConv(width, width, heads=6, concat=False), per_edge=True),
+    "sgc4": LayerType(lambda width: SGConv(width, width, K=4), hops=4),
+    "appnp3": LayerType(lambda _: APPNPConv(K=3, alpha=0.1), hops=3),
+    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1)),
+}

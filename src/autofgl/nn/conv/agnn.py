@@ -6,7 +6,8 @@ from torch.nn import functional
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput, as_tensor
-from autofgl.nn.sparse import sampled_product
+from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.kernels.sparse import sampled_product
 from autofgl.nn.structure import Structure
 
 
@@ -21,9 +22,7 @@ class AGNNConv(Convolution):
     Args:
         requires_grad: Whether :math:`\beta` is trained; otherwise it stays 1.
 
-    Shapes:
-        - **input:** ``[n, C]``
-        - **output:** ``[n, C]``
+    Shapes: ``[n, C]`` → ``[n, C]``.
     """
 
     beta: Tensor
@@ -35,7 +34,7 @@ class AGNNConv(Convolution):
         else:
             self.register_buffer("beta", torch.ones(1))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:  # noqa: ARG002
+    def reset_parameters(self, generator: Rng = None) -> None:  # noqa: ARG002
         """β = 1; nothing is drawn."""
         nn.init.ones_(self.beta)
 

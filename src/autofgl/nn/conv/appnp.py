@@ -1,4 +1,4 @@
-"""Propagation by personalised PageRank."""
+"""Propagation by personalized PageRank."""
 
 import torch
 from torch import Tensor
@@ -21,9 +21,7 @@ class APPNPConv(Convolution):
         K: Number of steps.
         alpha: Probability :math:`\alpha` of going back to the start.
 
-    Shapes:
-        - **input:** ``[n, C]``
-        - **output:** ``[n, C]``
+    Shapes: ``[n, C]`` → ``[n, C]``.
     """
 
     def __init__(self, K: int, alpha: float) -> None:

@@ -6,10 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn import init
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.dropout import dropout
 from autofgl.nn.features import NodeInput
+from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.kernels.linear import glorot
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
@@ -33,9 +34,7 @@ class ARMAConv(Convolution):
         dropout: Dropout on the skip connection's :math:`\mathbf{X}^{(0)}`.
         bias: Whether to add a bias.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(
@@ -64,16 +63,14 @@ class ARMAConv(Convolution):
         self.root_weight = nn.Parameter(torch.empty(steps, stacks, in_channels, out_channels))
         self.bias = nn.Parameter(torch.empty(steps, stacks, 1, out_channels)) if bias else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Glorot weights, zero bias."""
         for weight in (self.weight, self.init_weight, self.root_weight):
-            init.glorot(weight, generator)
+            glorot(weight, generator)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(
-        self, x: NodeInput, structure: Structure, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, x: NodeInput, structure: Structure, generator: Rng = None) -> Tensor:
         """Convolve; the generator drives the dropout of the skip connection."""
         out = _all_stacks(x, self.init_weight)  # [n, stacks * out_channels]
         root: Tensor | None = None
@@ -99,7 +96,7 @@ class ARMAConv(Convolution):
         stacked = self._by_stack(out)
         return torch.einsum("nki,kio->nko", stacked, weight).reshape(out.shape)
 
-    def _root(self, x: NodeInput, step: int, generator: torch.Generator | None) -> Tensor:
+    def _root(self, x: NodeInput, step: int, generator: Rng) -> Tensor:
         index = 0 if self.shared_weights else step
         root = _all_stacks(
             dropout(x, self.dropout, self.training, generator), self.root_weight[index]

@@ -1,10 +1,10 @@
 """What all convolutions have in common."""
 
-import torch
 from torch import Tensor, nn
 
-from autofgl.nn import init
 from autofgl.nn.features import NodeInput
+from autofgl.nn.kernels.linear import reset_children
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
@@ -20,7 +20,7 @@ class Convolution(nn.Module):
         self,
         x: NodeInput,
         structure: Structure,
-        generator: torch.Generator | None = None,  # noqa: ARG002
+        generator: Rng = None,  # noqa: ARG002
     ) -> Tensor:
         """Convolve.
 
@@ -28,7 +28,6 @@ class Convolution(nn.Module):
             x: Features ``[n, C]``; sparse ones are used as such where the layer begins with a
                 linear map.
             structure: The graph.
-            generator: Source of randomness; torch's default one if None.
         """
         return self.convolve(x, structure)
 
@@ -36,6 +35,6 @@ class Convolution(nn.Module):
         """The layer's equation."""
         raise NotImplementedError
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Draw all parameters."""
-        init.reset(self, generator)
+        reset_children(self, generator)

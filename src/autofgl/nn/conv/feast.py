@@ -5,8 +5,9 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
-from autofgl.nn.mixture import mixed_sum
+from autofgl.nn.kernels.attention import mixed_sum
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
@@ -26,9 +27,7 @@ class FeaStConv(Convolution):
         heads: Number :math:`H` of weight matrices.
         bias: Whether to add :math:`\mathbf{b}`.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class FeaStConv(Convolution):
         self.c = nn.Parameter(torch.empty(heads))
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Uniform weights; offsets and bias are normal with deviation 0.1."""
         self.lin.reset_parameters(generator)
         self.u.reset_parameters(generator)
@@ -54,10 +53,10 @@ class FeaStConv(Convolution):
         steering = self.u(x)  # [n, heads]
         scores = edges.over_sources.T @ steering - edges.over_targets.T @ steering
         weights = torch.softmax(scores + self.c, dim=1)
-        out = mixed_sum(edges.pattern, weights, self.lin(x)) / _neighbours(edges.pattern.crow)
+        out = mixed_sum(edges.pattern, weights, self.lin(x)) / _neighbors(edges.pattern.crow)
         return out if self.bias is None else out + self.bias
 
 
-def _neighbours(crow: Tensor) -> Tensor:
+def _neighbors(crow: Tensor) -> Tensor:
     """Number of entries of each row, ``[n, 1]``, at least one."""
     return crow.diff().clamp(min=1).unsqueeze(1)

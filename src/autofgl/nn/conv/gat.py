@@ -4,12 +4,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn import init
-from autofgl.nn.attention import AttentionPattern
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.dropout import dropout
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.attention import AttentionPattern
+from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.kernels.linear import Linear, glorot
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
@@ -31,9 +31,8 @@ class GATConv(Convolution):
         dropout: Dropout on the attention coefficients.
         bias: Whether to add a bias.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, heads * out_channels]``, or ``[n, out_channels]`` without ``concat``
+    Shapes: ``[n, in_channels]`` → ``[n, heads * out_channels]``, or ``[n, out_channels]`` without
+    ``concat``.
     """
 
     def __init__(
@@ -58,17 +57,15 @@ class GATConv(Convolution):
         width = heads * out_channels if concat else out_channels
         self.bias = nn.Parameter(torch.empty(width)) if bias else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Glorot weights and attention vectors, zero bias."""
         self.lin.reset_parameters(generator)
-        init.glorot(self.att_src, generator)
-        init.glorot(self.att_dst, generator)
+        glorot(self.att_src, generator)
+        glorot(self.att_dst, generator)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
-    def forward(
-        self, x: NodeInput, structure: Structure, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def forward(self, x: NodeInput, structure: Structure, generator: Rng = None) -> Tensor:
         """Convolve; the generator drives the dropout of coefficients."""
         edges = structure.attention
         messages = self.lin(x).view(-1, self.heads, self.out_channels).transpose(0, 1).contiguous()
@@ -78,7 +75,7 @@ class GATConv(Convolution):
         return out if self.bias is None else out + self.bias
 
     def _scores(self, edges: AttentionPattern, messages: Tensor) -> Tensor:
-        """Unnormalised coefficients ``[E, heads]`` of messages ``[heads, n, out_channels]``."""
+        """Unnormalized coefficients ``[E, heads]`` of messages ``[heads, n, out_channels]``."""
         vectors = torch.stack([self.att_src[0], self.att_dst[0]], dim=-1)  # [heads, C, 2]
         source, target = torch.bmm(messages, vectors).permute(2, 1, 0).contiguous()  # [n, heads]
         scores = edges.over_sources.T @ source + edges.over_targets.T @ target

@@ -5,42 +5,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from autofgl.errors import UserError
-from autofgl.nn import init
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput, as_tensor
+from autofgl.nn.kernels.linear import uniform
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
-
-
-class GRUCell(nn.Module):
-    """A gated recurrent unit, as torch's, drawn from an explicit generator.
-
-    Args:
-        channels: Width of the input and of the state.
-        bias: Whether to add biases.
-
-    Shapes:
-        - **input:** message ``[n, channels]``, state ``[n, channels]``
-        - **output:** ``[n, channels]``
-    """
-
-    def __init__(self, channels: int, bias: bool = True) -> None:
-        super().__init__()
-        self.channels = channels
-        self.weight_ih = nn.Parameter(torch.empty(3 * channels, channels))
-        self.weight_hh = nn.Parameter(torch.empty(3 * channels, channels))
-        self.bias_ih = nn.Parameter(torch.empty(3 * channels)) if bias else None
-        self.bias_hh = nn.Parameter(torch.empty(3 * channels)) if bias else None
-
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Torch's default for recurrent cells."""
-        for parameter in self.parameters():
-            init.uniform(parameter, self.channels, generator)
-
-    def forward(self, message: Tensor, state: Tensor) -> Tensor:
-        """The next state."""
-        return torch.gru_cell(
-            message, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
-        )
 
 
 class GatedGraphConv(Convolution):
@@ -57,21 +26,20 @@ class GatedGraphConv(Convolution):
         num_layers: Number of steps.
         bias: Whether the recurrent unit has biases.
 
-    Shapes:
-        - **input:** ``[n, C]``, C at most ``out_channels``
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, C]``, C at most ``out_channels`` → ``[n, out_channels]``.
     """
 
     def __init__(self, out_channels: int, num_layers: int, bias: bool = True) -> None:
         super().__init__()
         self.out_channels = out_channels
         self.weight = nn.Parameter(torch.empty(num_layers, out_channels, out_channels))
-        self.rnn = GRUCell(out_channels, bias=bias)
+        unset = nn.GRUCell(out_channels, out_channels, bias=bias, device="meta")  # draws nothing
+        self.rnn = unset.to_empty(device="cpu")
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Uniform in ±1/√out_channels."""
-        init.uniform(self.weight, self.out_channels, generator)
-        self.rnn.reset_parameters(generator)
+        for parameter in (self.weight, *self.rnn.parameters()):
+            uniform(parameter, self.out_channels, generator)
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
@@ -22,9 +23,7 @@ class GCNConv(Convolution):
         out_channels: Width of the output.
         bias: Whether to add :math:`\mathbf{b}`.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(self, in_channels: int, out_channels: int, bias: bool = True) -> None:
@@ -32,7 +31,7 @@ class GCNConv(Convolution):
         self.lin = Linear(in_channels, out_channels, bias=False, scheme="glorot")
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Glorot weights, zero bias."""
         self.lin.reset_parameters(generator)
         if self.bias is not None:
@@ -40,5 +39,5 @@ class GCNConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
-        out = self.lin.propagated(structure.gcn, x)
+        out = self.lin.propagate(structure.gcn, x)
         return out if self.bias is None else out + self.bias

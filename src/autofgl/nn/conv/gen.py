@@ -1,15 +1,14 @@
-"""Generalised aggregation."""
+"""Generalized aggregation."""
 
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn import init
-from autofgl.nn.attention import AttentionPattern
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput, as_tensor
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.attention import AttentionPattern
+from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.structure import Structure
 
 #: Exponents of single precision go down to about -87; beyond this range sums might vanish.
@@ -26,7 +25,7 @@ class GENConv(Convolution):
         \mathbf{m}_j \right), \quad \mathbf{m}_j = \mathrm{ReLU}(\mathbf{x}_j) + \epsilon
 
     A message depends on its sender alone, so that the aggregation is a quotient of two sums over
-    neighbours, and no message is laid out per edge. The perceptron has no batch normalisation
+    neighbors, and no message is laid out per edge. The perceptron has no batch normalization
     (PyG's ``norm=None``): its running statistics would not federate.
 
     Args:
@@ -37,9 +36,7 @@ class GENConv(Convolution):
         eps: The small :math:`\epsilon`.
         bias: Whether the linear maps have biases.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(
@@ -66,10 +63,6 @@ class GENConv(Convolution):
             Linear(hidden, out_channels, bias=bias),
         )
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Torch's default for linear layers."""
-        init.reset(self, generator)
-
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
         mapped = hasattr(self, "lin_src")
@@ -79,7 +72,7 @@ class GENConv(Convolution):
         return cast(Tensor, self.mlp(self.aggregate(messages, structure) + target))
 
     def aggregate(self, messages: Tensor, structure: Structure) -> Tensor:
-        """Softmax aggregation ``[n, C]``; zero for a node without neighbours."""
+        """Softmax aggregation ``[n, C]``; zero for a node without neighbors."""
         if not len(messages):
             return messages
         scores = self.t * messages
@@ -97,7 +90,7 @@ def _edges(structure: Structure) -> AttentionPattern:
 
 
 def _edge_by_edge(scores: Tensor, messages: Tensor, edges: AttentionPattern) -> Tensor:
-    """The same with the highest score of every neighbourhood taken off, for any range."""
+    """The same with the highest score of every neighborhood taken off, for any range."""
     rows = edges.pattern.col
     weights = edges.softmax(scores.index_select(0, rows))
     weighted = weights * messages.index_select(0, rows)

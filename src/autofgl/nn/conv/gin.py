@@ -5,10 +5,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn import init
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.linear import Linear, reset_children
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
@@ -20,7 +20,7 @@ class GINConv(Convolution):
         \mathbf{X}^{\prime} = \mathrm{MLP} \left( (\mathbf{A} + (1 + \epsilon) \mathbf{I})
         \mathbf{X} \right)
 
-    There is no batch normalisation: its running statistics would not federate.
+    There is no batch normalization: its running statistics would not federate.
 
     Args:
         in_channels: Width of the input.
@@ -29,9 +29,7 @@ class GINConv(Convolution):
         eps: First value of :math:`\epsilon`.
         train_eps: Whether :math:`\epsilon` is trained.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     eps: Tensor
@@ -55,20 +53,20 @@ class GINConv(Convolution):
         else:
             self.register_buffer("eps", torch.full((1,), eps))
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Torch's default for linear layers, and the first ε."""
-        init.reset(self.nn, generator)
+        reset_children(self.nn, generator)
         nn.init.constant_(self.eps, self.initial_eps)
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
         first = cast(Linear, self.nn[0])
         if isinstance(x, Tensor) and first.in_channels < first.out_channels:
-            hidden = first.shifted(first.product(self._with_neighbours(x, structure)))
+            hidden = first.add_bias(first.product(self._with_neighbors(x, structure)))
         else:
-            hidden = first.shifted(self._with_neighbours(first.product(x), structure))
+            hidden = first.add_bias(self._with_neighbors(first.product(x), structure))
         out: Tensor = self.nn[1:](hidden)
         return out
 
-    def _with_neighbours(self, x: Tensor, structure: Structure) -> Tensor:
+    def _with_neighbors(self, x: Tensor, structure: Structure) -> Tensor:
         return structure.sum @ x + (1 + self.eps) * x

@@ -3,12 +3,11 @@
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn import init
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
-from autofgl.nn.mixture import mixed_sum
-from autofgl.nn.operation import constants
+from autofgl.nn.kernels.attention import mixed_sum
+from autofgl.nn.kernels.linear import Linear, glorot
+from autofgl.nn.kernels.operation import Rng, constants
 from autofgl.nn.structure import Structure
 
 _TINY = 1e-15
@@ -34,9 +33,7 @@ class GMMConv(Convolution):
         root_weight: Whether to add the node's own :math:`\mathbf{W} \mathbf{x}_i`.
         bias: Whether to add :math:`\mathbf{b}`.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(
@@ -55,10 +52,10 @@ class GMMConv(Convolution):
         self.root = glorot if root_weight else None
         self.bias = nn.Parameter(torch.empty(out_channels)) if bias else None
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Glorot weights, means and deviations, zero bias."""
         for parameter in (self.g, self.mu, self.sigma):
-            init.glorot(parameter, generator)
+            glorot(parameter, generator)
         if self.root is not None:
             self.root.reset_parameters(generator)
         if self.bias is not None:

@@ -4,13 +4,13 @@ from torch import Tensor
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.structure import Structure
 
 
 class SAGEConv(Convolution):
     r"""The operator of `"Inductive Representation Learning on Large Graphs"
-    <https://arxiv.org/abs/1706.02216>`_ with the mean over the neighbours.
+    <https://arxiv.org/abs/1706.02216>`_ with the mean over the neighbors.
 
     .. math::
         \mathbf{X}^{\prime} = \mathbf{D}^{-1} \mathbf{A} \mathbf{X} \mathbf{W}_l + \mathbf{b}
@@ -22,9 +22,7 @@ class SAGEConv(Convolution):
         root_weight: Whether to add the node's own :math:`\mathbf{X} \mathbf{W}_r`.
         bias: Whether to add :math:`\mathbf{b}`.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(
@@ -36,5 +34,5 @@ class SAGEConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
-        out = self.lin_l.shifted(self.lin_l.propagated(structure.mean, x))
+        out = self.lin_l.add_bias(self.lin_l.propagate(structure.mean, x))
         return out if self.lin_r is None else out + self.lin_r(x)

@@ -4,8 +4,8 @@ from torch import Tensor
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
-from autofgl.nn.sparse import SparseOperator
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.kernels.sparse import SparseOperator
 from autofgl.nn.structure import Structure
 
 
@@ -23,9 +23,7 @@ class SGConv(Convolution):
         K: Number of hops.
         bias: Whether to add :math:`\mathbf{b}`.
 
-    Shapes:
-        - **input:** ``[n, in_channels]``, a tensor or input features
-        - **output:** ``[n, out_channels]``
+    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
     """
 
     def __init__(self, in_channels: int, out_channels: int, K: int = 1, bias: bool = True) -> None:
@@ -38,7 +36,7 @@ class SGConv(Convolution):
         if isinstance(x, Tensor) and self.lin.in_channels < self.lin.out_channels:
             out: Tensor = self.lin(self._hops(structure.gcn, x))
             return out
-        return self.lin.shifted(self._hops(structure.gcn, self.lin.product(x)))
+        return self.lin.add_bias(self._hops(structure.gcn, self.lin.product(x)))
 
     def _hops(self, operator: SparseOperator, x: Tensor) -> Tensor:
         for _ in range(self.K):

@@ -2,12 +2,13 @@
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from autofgl.nn.conv import SAGEConv
-from autofgl.nn.discriminator import Discriminator
 from autofgl.nn.features import NodeInput
-from autofgl.nn.linear import Linear
+from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import GNN
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
@@ -16,7 +17,35 @@ from autofgl.nn.structure import Structure
 DISCRIMINATOR = "discriminator."
 
 
-class SFGNN(GNN):
+class Discriminator(nn.Module):
+    r"""Two fully connected layers with a hyperbolic tangent between them (ASFGNN, section 5.1.4,
+    L = 2).
+
+    .. math::
+        \mathbf{Y} = \tanh(\mathbf{H} \mathbf{W}_1 + \mathbf{b}_1) \mathbf{W}_2 + \mathbf{b}_2
+
+    Args:
+        hidden: Width of the embeddings and of the layer between.
+        classes: Number of classes.
+        dropout: Probability, on the output of the first layer.
+
+    Shapes: ``[n, hidden]`` → ``[n, classes]``.
+    """
+
+    def __init__(self, hidden: int, classes: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.first = Linear(hidden, hidden)
+        self.second = Linear(hidden, classes)
+        self.dropout = dropout
+
+    def forward(self, embeddings: Tensor, generator: Rng = None) -> Tensor:
+        """Class scores."""
+        between = torch.tanh(self.first(embeddings))
+        scores: Tensor = self.second(dropout(between, self.dropout, self.training, generator))
+        return scores
+
+
+class SeparatedGNN(GNN):
     r"""Message passing and a discriminator, which ASFGNN trains separately and together.
 
     Algorithm 1 of Zheng et al., 2020, with :math:`\sigma = \tanh` and a depth K of ``layers``:
@@ -41,18 +70,14 @@ class SFGNN(GNN):
         self.input = Linear(spec.in_features, spec.hidden, bias=False)
         self.convs = nn.ModuleList(SAGEConv(spec.hidden, spec.hidden) for _ in range(spec.layers))
 
-    def logits(
-        self, x: NodeInput, structure: Structure, generator: torch.Generator | None
-    ) -> Tensor:
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
         """Scores of the embeddings."""
         scores: Tensor = self.discriminator(self.embed(x, structure, generator), generator)
         return scores
 
-    def embed(
-        self, x: NodeInput, structure: Structure, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def embed(self, x: NodeInput, structure: Structure, generator: Rng = None) -> Tensor:
         """Algorithm 1: embeddings of length one, ``[n, hidden]``."""
-        hidden: Tensor = self.input(self.dropped(x, generator))
+        hidden: Tensor = self.input(self.apply_dropout(x, generator))
         for conv in self.convs:
-            hidden = torch.tanh(conv(self.dropped(hidden, generator), structure, generator))
-        return F.normalize(hidden)
+            hidden = torch.tanh(conv(self.apply_dropout(hidden, generator), structure, generator))
+        return functional.normalize(hidden)

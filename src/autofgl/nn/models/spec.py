@@ -1,25 +1,62 @@
-"""The description of a fixed GNN: everything but its weights."""
+"""The descriptions of networks, everything but their weights, as data and in words.
+
+Torch is not imported here, so that the command line can check a description at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, Self, TypeAlias
 
 from autofgl.errors import UserError, unknown_name
+from autofgl.nn.space import (
+    ACTIVATIONS,
+    LAYER_TYPES,
+    Fusion,
+    Genotype,
+    Space,
+    check_fusion,
+    fused_layers,
+)
 
 #: Number of hops of the families that have one, where the spec leaves it open.
 DEFAULT_HOPS = {"sgc": 2, "appnp": 10}
 
 #: What may stand between the layers of ``gcn``, ``sage`` and ``appnp``.
-ACTIVATIONS = ("relu", "tanh", "elu")
+HIDDEN_ACTIVATIONS = ("relu", "tanh", "elu")
 
+#: The fixed networks.
 FAMILIES = ("agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "sage", "sfgnn", "sgc")
+
+#: The family of searched networks, as saved descriptions name it.
+SEARCHED_FAMILY = "found"
 
 
 @dataclass(frozen=True)
-class ModelSpec:
-    """A family and its sizes, from which ``build`` makes a network. Each family reads what it has.
+class _Description:
+    """What has a form of plain JSON values."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values, for files and payloads; what is left open is left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The description that :meth:`to_json` wrote; keys with a default may be missing."""
+        names = [field.name for field in fields(cls)]
+        for key in data:
+            if key not in names:
+                raise unknown_name("model option", str(key), names)
+        for field in fields(cls):
+            if field.default is MISSING and field.name not in data:
+                raise UserError(f"model description lacks '{field.name}'")
+        return cls(**data)
+
+
+@dataclass(frozen=True)
+class ModelSpec(_Description):
+    """A family of fixed networks and its sizes. Each family reads what it has.
 
     Attributes:
         family: Name of the architecture.
@@ -55,15 +92,16 @@ class ModelSpec:
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
             raise unknown_name("model", str(self.family), FAMILIES)
-        if self.activation is not None and self.activation not in ACTIVATIONS:
-            raise unknown_name("activation", str(self.activation), ACTIVATIONS)
-        for name in ("in_features", "classes", "hidden", "layers", "heads", "stacks"):
-            self._check_count(name)
-        self._check_count("stack_layers")
+        if self.activation is not None and self.activation not in HIDDEN_ACTIVATIONS:
+            raise unknown_name("activation", str(self.activation), HIDDEN_ACTIVATIONS)
+        owner = f"model {self.family}"
+        counts = ("in_features", "classes", "hidden", "layers", "heads", "stacks", "stack_layers")
+        for name in counts:
+            _check_count(owner, name, getattr(self, name))
         if self.hops is not None:
-            self._check_count("hops", least=0)
+            _check_count(owner, "hops", self.hops, least=0)
         for name in ("dropout", "teleport", "root_dropout"):
-            self._check_probability(name)
+            check_probability(owner, name, getattr(self, name))
         if self.family == "gat" and self.hidden % self.heads:
             raise UserError(
                 f"model gat: hidden {self.hidden} must be a multiple of heads {self.heads}"
@@ -74,31 +112,131 @@ class ModelSpec:
         """Number of propagation steps: the spec's own, or the family's usual one."""
         return DEFAULT_HOPS.get(self.family, 1) if self.hops is None else self.hops
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, for files and payloads; what is left open is left out."""
-        return {key: value for key, value in asdict(self).items() if value is not None}
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ModelSpec:
-        """The spec that :meth:`to_json` wrote; keys with a default may be missing."""
-        names = [field.name for field in fields(cls)]
-        for key in data:
-            if key not in names:
-                raise unknown_name("model option", str(key), names)
-        for key in ("family", "in_features", "classes"):
-            if key not in data:
-                raise UserError(f"model description lacks '{key}'")
-        return cls(**data)
+@dataclass(frozen=True)
+class SearchedSpec(_Description):
+    """A network of the search space.
 
-    def _check_count(self, name: str, least: int = 1) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+    Attributes:
+        genotype: Text form of the architecture.
+        in_features: Width of the node features.
+        classes: Number of classes.
+        hidden: Width between input and output stage.
+        dropout: Dropout on the node features and on the fused output of the layers, that is
+            before both fully connected layers.
+        layer_dropout: Dropout on the input of every convolution.
+        fusion: Which layers' outputs are averaged.
+        family: Tells this description from that of a fixed network.
+    """
+
+    genotype: str
+    in_features: int
+    classes: int
+    hidden: int = 64
+    dropout: float = 0.0
+    layer_dropout: float = 0.0
+    fusion: Fusion = "all"
+    family: str = SEARCHED_FAMILY
+
+    def __post_init__(self) -> None:
+        if self.family != SEARCHED_FAMILY:
             raise UserError(
-                f"model {self.family}: {name} must be an integer of at least {least}, not {value!r}"
+                f"a searched network is of the family '{SEARCHED_FAMILY}', not '{self.family}'"
             )
+        object.__setattr__(self, "genotype", str(self.parsed()))
+        for name in ("in_features", "classes", "hidden"):
+            _check_count("searched network", name, getattr(self, name))
+        check_fusion(self.fusion)
+        for name in ("dropout", "layer_dropout"):
+            check_probability("searched network", name, getattr(self, name))
 
-    def _check_probability(self, name: str) -> None:
-        value = getattr(self, name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (number and 0.0 <= value <= 1.0):
-            raise UserError(f"model {self.family}: {name} must lie in [0, 1], not {value!r}")
+    def parsed(self) -> Genotype:
+        """The genotype, with exactly its existing layers."""
+        layers = len(self.genotype.split("|")[1].split()) if self.genotype.count("|") == 2 else 0
+        genotype = Space(layers, LAYER_TYPES, ACTIVATIONS).parse(self.genotype)
+        return Genotype(genotype.input, genotype.existing, genotype.output)
+
+
+NetworkSpec: TypeAlias = ModelSpec | SearchedSpec
+
+
+def spec_from_json(data: Mapping[str, Any]) -> NetworkSpec:
+    """The description that ``to_json`` wrote.
+
+    Raises:
+        UserError: Its family is unknown, or it is malformed.
+    """
+    if data.get("family") == SEARCHED_FAMILY:
+        return SearchedSpec.from_json(data)
+    return ModelSpec.from_json(data)
+
+
+def network_summary(spec: NetworkSpec) -> str:
+    """A network on one line."""
+    if isinstance(spec, SearchedSpec):
+        return spec.genotype
+    layers = "1 layer" if spec.layers == 1 else f"{spec.layers} layers"
+    return f"{spec.family}, {layers}, {spec.in_features} → {spec.hidden} → {spec.classes}"
+
+
+def architecture_tree(genotype: Genotype, fusion: Fusion = "all") -> str:
+    """A searched architecture as a tree for the terminal, its averaged outputs led to the output.
+
+    A layer hangs below its predecessor. ``sigmoid | gcn<0 gat<1 sage<0 | relu`` becomes::
+
+        features → linear → sigmoid
+        ├─ 1 gcn ────┐
+        │  └─ 2 gat ─┤
+        └─ 3 sage ───┤
+                     └─ mean of 3 → linear → relu → classes
+
+    Args:
+        genotype: The architecture; layers that do not exist are left out.
+        fusion: Which layers' outputs are averaged.
+
+    Returns:
+        Lines without a newline at the end, at most 78 columns for six layers.
+    """
+    start = f"features → linear → {genotype.input}"
+    end = f"linear → {genotype.output} → classes"
+    if not genotype.depth:
+        return f"{start} → {end}"
+    averaged = fused_layers(genotype, fusion)
+    if len(averaged) > 1:
+        end = f"mean of {len(averaged)} → {end}"
+    tree = list(_labels(genotype))
+    width = max(len(label) for _, label in tree) + 2
+    first = next(at for at, (layer, _) in enumerate(tree) if layer in averaged)
+    lines = [
+        _line(label, width, layer in averaged, at > first) for at, (layer, label) in enumerate(tree)
+    ]
+    return "\n".join([start, *lines, f"{' ' * width}└─ {end}"])
+
+
+def _labels(genotype: Genotype, root: int = 0, indent: str = "") -> Iterator[tuple[int, str]]:
+    """Index and label of the layers below one, depth first."""
+    layers = enumerate(genotype.existing, start=1)
+    below = [(index, layer.type) for index, layer in layers if layer.previous == root]
+    for index, kind in below:
+        last = index == below[-1][0]
+        yield index, f"{indent}{'└─' if last else '├─'} {index} {kind}"
+        yield from _labels(genotype, index, indent + ("   " if last else "│  "))
+
+
+def _line(label: str, width: int, averaged: bool, below_another: bool) -> str:
+    """A layer's label with its line to the rail at the right, if its output is averaged."""
+    if averaged:
+        return f"{label} {'─' * (width - len(label) - 1)}{'┤' if below_another else '┐'}"
+    return f"{label:{width}}│" if below_another else label
+
+
+def check_probability(owner: str, name: str, value: object) -> None:
+    """Refuse what is no probability."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and 0.0 <= value <= 1.0):  # type: ignore[operator]
+        raise UserError(f"{owner}: {name} must lie in [0, 1], not {value!r}")
+
+
+def _check_count(owner: str, name: str, value: object, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise UserError(f"{owner}: {name} must be an integer of at least {least}, not {value!r}")

@@ -2,7 +2,7 @@
 
 A convolution of K hops needs its input within r + K hops of the measured nodes if its output is
 needed within r. After the first hop only nodes within r + K - 1 matter, and so on; the modules of
-:mod:`autofgl.nn.conv` would carry all nodes to the end. Here are their equations once more, with
+:mod:`autofgl.nn.conv` would carry all nodes to the end. Here are their equations again, with
 the sparse product first where that helps, and everything else on the rows that are left.
 """
 
@@ -23,17 +23,15 @@ from autofgl.nn.conv import (
     SGConv,
 )
 from autofgl.nn.conv.base import Convolution
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 #: A structure for one hop, and the number of rows that are needed after it.
 Hop = tuple[Structure, int]
 
 
-def narrowed(
-    convolution: Convolution,
-    x: Tensor,
-    hops: Sequence[Hop],
-    generator: torch.Generator | None = None,
+def narrow(
+    convolution: Convolution, x: Tensor, hops: Sequence[Hop], generator: Rng = None
 ) -> Tensor:
     """The rows of a convolution's output that are needed after the last hop.
 
@@ -64,8 +62,8 @@ def _sage(convolution: SAGEConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
 
 def _gin(convolution: GINConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     ((structure, rows),) = hops
-    neighbours = _first(structure.sum @ x, rows)
-    out: Tensor = convolution.nn(neighbours + (1 + convolution.eps) * _first(x, rows))
+    neighbors = _first(structure.sum @ x, rows)
+    out: Tensor = convolution.nn(neighbors + (1 + convolution.eps) * _first(x, rows))
     return out
 
 
@@ -94,7 +92,7 @@ def _appnp(convolution: APPNPConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
 
 def _gated_graph(convolution: GatedGraphConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     for weight, (structure, rows) in zip(convolution.weight, hops, strict=True):
-        # A plain sum over neighbours first, then the map, would round more.
+        # A plain sum over neighbors first, then the map, would round more.
         message = _first(structure.sum @ (x @ weight), rows)
         x = convolution.rnn(message, _first(x, rows))
     return x

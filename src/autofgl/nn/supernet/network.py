@@ -11,18 +11,19 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn import init
-from autofgl.nn.choices import ACTIVATIONS, CONVOLUTIONS
-from autofgl.nn.conv.base import Convolution
-from autofgl.nn.dropout import dropout
-from autofgl.nn.found import FoundNetwork, FoundSpec, Fusion, check_fusion, check_probability
-from autofgl.nn.linear import Linear
-from autofgl.nn.space import Genotype, Space
-from autofgl.nn.supernet.field import Field
-from autofgl.nn.supernet.measures import fusion_operator, mean_losses, part_sums
-from autofgl.nn.supernet.narrowing import narrowed
+from autofgl.nn.conv import CONVOLUTIONS, Convolution
+from autofgl.nn.features import NodeInput
+from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.kernels.linear import Linear, reset_children
+from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
+from autofgl.nn.models.searched import SearchedNetwork
+from autofgl.nn.models.spec import SearchedSpec, check_probability
+from autofgl.nn.space import Fusion, Genotype, Space, check_fusion
+from autofgl.nn.supernet.narrowing import narrow
 from autofgl.nn.supernet.plan import Group, Plan
-from autofgl.nn.supernet.sweep import Sweep
+from autofgl.nn.supernet.receptive_field import ReceptiveField
+from autofgl.nn.supernet.sweep import Sweep, add_gradients, fusion_operator
 
 Gradient = dict[str, npt.NDArray[np.float32]]
 Losses = npt.NDArray[np.float64]
@@ -36,10 +37,10 @@ class SuperNet(nn.Module):
     output activation. A population is computed as one: every common sub-path once, equal
     convolutions on several inputs side by side, only on nodes that reach the measured ones.
 
-    Dropout stands where :class:`~autofgl.nn.found.FoundNetwork` has it: on the node features, on
-    the input of every convolution (``layer_dropout``) and on the fused output. Each mask is drawn
-    once for what it is applied to: the features' for the whole population, a convolution's for
-    each sub-path, the fused output's for each network. The loss of an architecture thus has the
+    Dropout stands where the stand-alone network has it: on the node features, on the input of
+    every convolution (``layer_dropout``) and on the fused output. Each mask is drawn once for what
+    it is applied to: the features' for the whole population, a convolution's for each sub-path,
+    the fused output's for each network. The loss of an architecture thus has the
     distribution that it has alone; losses of architectures with common parts vary together.
 
     Args:
@@ -68,8 +69,8 @@ class SuperNet(nn.Module):
     ) -> None:
         super().__init__()
         check_fusion(fusion)
-        check_probability("dropout", dropout)
-        check_probability("layer_dropout", layer_dropout)
+        check_probability("SuperNet", "dropout", dropout)
+        check_probability("SuperNet", "layer_dropout", layer_dropout)
         self.space = space
         self.in_features, self.classes, self.hidden = in_features, classes, hidden
         self.dropout, self.layer_dropout = dropout, layer_dropout
@@ -80,9 +81,9 @@ class SuperNet(nn.Module):
         )
         self.outputs = nn.ModuleDict({a: Linear(hidden, classes) for a in space.activations})
 
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def reset_parameters(self, generator: Rng = None) -> None:
         """Draw all parameters."""
-        init.reset(self, generator)
+        reset_children(self, generator)
 
     def active(self, population: Sequence[Genotype]) -> list[str]:
         """Names of the parameters that a population touches, in the network's order."""
@@ -96,54 +97,48 @@ class SuperNet(nn.Module):
 
     @torch.no_grad()
     def losses(
-        self,
-        population: Sequence[Genotype],
-        field: Field,
-        generator: torch.Generator | None = None,
+        self, population: Sequence[Genotype], receptive_field: ReceptiveField, generator: Rng = None
     ) -> Losses:
-        """Mean cross-entropy of each architecture on the measured nodes, ``[P]``.
+        """Mean cross-entropy of each architecture on the measured nodes ``[P]``; zero without any.
 
-        Args:
-            population: The architectures.
-            field: Where to measure; without nodes, losses are zero.
-            generator: Source of the dropout's randomness, in training mode.
+        In training mode, dropout is drawn from the generator.
         """
-        if not field.measured:
+        if not receptive_field.measured:
             return np.zeros(len(population))
         plan = self.plan(population)
-        scores = self._scores(plan, self._swept(plan, field, generator, False), field, generator)
-        return cast(Losses, mean_losses(scores, field).double().numpy()[plan.position])
+        losses = receptive_field.mean_losses(self._scores(plan, receptive_field, generator))
+        return cast(Losses, losses.double().numpy()[plan.position])
 
     @torch.no_grad()
-    def evaluate(self, population: Sequence[Genotype], field: Field) -> Losses:
+    def evaluate(self, population: Sequence[Genotype], receptive_field: ReceptiveField) -> Losses:
         """Sum of losses, correct predictions and number of nodes, ``[P, parts, 3]``.
 
         Dropout is off, whatever mode the network is in.
         """
-        if not field.measured:
-            return np.zeros((len(population), len(field.parts), 3))
+        if not receptive_field.measured:
+            return np.zeros((len(population), len(receptive_field.parts), 3))
         training = self.training
         self.eval()
         try:
             plan = self.plan(population)
-            scores = self._scores(plan, self._swept(plan, field, None, False), field, None)
+            scores = self._scores(plan, receptive_field, None)
         finally:
             self.train(training)
-        return cast(Losses, part_sums(scores, field).numpy()[plan.position])
+        return cast(Losses, receptive_field.part_sums(scores).numpy()[plan.position])
 
     def gradient(
         self,
         population: Sequence[Genotype],
-        field: Field,
-        generator: torch.Generator | None = None,
+        receptive_field: ReceptiveField,
+        generator: Rng = None,
         chunk: int | None = None,
     ) -> tuple[Gradient, Losses]:
         """Gradient of the sum of the architectures' mean losses (Eq. 2 without its weights).
 
         Args:
             population: The architectures; one that occurs twice counts twice.
-            field: Where to measure; without nodes, gradient and losses are zero.
-            generator: Source of the dropout's randomness, in training mode.
+            receptive_field: Where to measure; without nodes, gradient and losses are zero.
+            generator: What dropout is drawn from, in training mode.
             chunk: Differentiate this many architectures at a time, which takes less memory and
                 shares fewer sub-paths.
 
@@ -153,7 +148,7 @@ class SuperNet(nn.Module):
         size = chunk or max(1, len(population))
         total: dict[str, Tensor] = {}
         losses = [
-            self._differentiate(population[start : start + size], field, generator, total)
+            self._differentiate(population[start : start + size], receptive_field, generator, total)
             for start in range(0, len(population), size)
         ]
         named = dict(self.named_parameters())
@@ -163,9 +158,9 @@ class SuperNet(nn.Module):
         }
         return gradient, np.concatenate([np.zeros(0), *losses])
 
-    def spec(self, genotype: Genotype) -> FoundSpec:
+    def spec(self, genotype: Genotype) -> SearchedSpec:
         """The description of a genotype's stand-alone network, under the same protocol."""
-        return FoundSpec(
+        return SearchedSpec(
             genotype=str(self.space.check(genotype)),
             in_features=self.in_features,
             classes=self.classes,
@@ -175,9 +170,9 @@ class SuperNet(nn.Module):
             fusion=self.fusion,
         )
 
-    def extract(self, genotype: Genotype) -> FoundNetwork:
+    def extract(self, genotype: Genotype) -> SearchedNetwork:
         """The stand-alone network of a genotype, with copies of the shared weights."""
-        network = FoundNetwork(self.spec(genotype))
+        network = SearchedNetwork(self.spec(genotype))
         for name, module in self.parts(genotype):
             network.get_submodule(name).load_state_dict(module.state_dict())
         return network.train(self.training)
@@ -214,99 +209,90 @@ class SuperNet(nn.Module):
         key = self._key(group.layer, group.type, group.previous)
         return dict(self._named("layers", [key]))
 
-    def _start(self, plan: Plan, field: Field, generator: torch.Generator | None) -> Tensor:
-        """Stage 1 for all input activations in use, in one product: ``[nodes, inputs, C]``."""
-        features = dropout(field.features, self.dropout, self.training, generator)
-        layers = [cast(Linear, self.inputs[name]) for name in plan.inputs]
+    def input_stage(self, x: NodeInput, activations: Sequence[str], generator: Rng) -> list[Tensor]:
+        """Stage 1 for some input activations, ``[n, C]`` each, in one product."""
+        features = dropout(x, self.dropout, self.training, generator)
+        layers = [cast(Linear, self.inputs[name]) for name in activations]
         mapped = features @ torch.cat([layer.weight for layer in layers], dim=1)
-        by_input = mapped.view(-1, len(layers), self.hidden).unbind(1)
-        return torch.stack(
-            [
-                ACTIVATIONS[name](layer.shifted(x))
-                for name, layer, x in zip(plan.inputs, layers, by_input, strict=True)
-            ],
-            dim=1,
-        )
+        pieces = mapped.view(-1, len(layers), self.hidden).unbind(1)
+        return [
+            ACTIVATION_FUNCTIONS[name](layer.add_bias(piece))
+            for name, layer, piece in zip(activations, layers, pieces, strict=True)
+        ]
 
-    def _swept(
+    def _start(self, plan: Plan, receptive_field: ReceptiveField, generator: Rng) -> Tensor:
+        """Stage 1 for all input activations in use, ``[nodes, inputs, C]``."""
+        return torch.stack(self.input_stage(receptive_field.features, plan.inputs, generator), 1)
+
+    def _sweep(
         self,
         plan: Plan,
-        field: Field,
-        generator: torch.Generator | None,
-        differentiable: bool,
-        start: Tensor | None = None,
+        start: Tensor,
+        receptive_field: ReceptiveField,
+        generator: Rng,
+        differentiable: bool = False,
     ) -> Sweep:
-        start = self._start(plan, field, generator) if start is None else start
-        groups = plan.groups(field.limit, self.per_predecessor)
-        run = partial(self._run, field=field, generator=generator)
-        return Sweep(start.detach(), groups, field, run, differentiable)
+        """Stage 2 for all paths."""
+        groups = plan.groups(receptive_field.limit, self.per_predecessor)
+        run = partial(self._run, receptive_field=receptive_field, generator=generator)
+        return Sweep(start.detach(), groups, receptive_field, run, differentiable)
 
     def _run(
-        self, group: Group, inputs: Tensor, field: Field, generator: torch.Generator | None
+        self, group: Group, inputs: Tensor, receptive_field: ReceptiveField, generator: Rng
     ) -> Tensor:
         """One convolution on several inputs: ``[nodes, k, C] -> [rows, k, C]``."""
         nodes, copies, width = inputs.shape
         hops = [
-            (field.structure(radius, copies), field.size(radius) * copies)
+            (receptive_field.structure(radius, copies), receptive_field.size(radius) * copies)
             for radius in range(group.radius + group.hops - 1, group.radius - 1, -1)
         ]
         convolution = self._convolution(group.layer, group.type, group.previous)
         x = dropout(inputs, self.layer_dropout, self.training, generator)
-        out = narrowed(convolution, x.reshape(nodes * copies, width), hops, generator)
+        out = narrow(convolution, x.reshape(nodes * copies, width), hops, generator)
         return out.view(-1, copies, width)
 
-    def _scores(
-        self, plan: Plan, sweep: Sweep, field: Field, generator: torch.Generator | None
-    ) -> Tensor:
-        return self._heads(plan, sweep.measured(), sweep.order, field, generator)
+    def _scores(self, plan: Plan, receptive_field: ReceptiveField, generator: Rng) -> Tensor:
+        """Scores of all networks at the measured nodes, ``[A, T, classes]``."""
+        sweep = self._sweep(
+            plan, self._start(plan, receptive_field, generator), receptive_field, generator
+        )
+        return self._heads(plan, sweep.outputs(), sweep.order, generator)
 
-    def _heads(
-        self,
-        plan: Plan,
-        measured: Tensor,
-        order: Sequence[int],
-        field: Field,
-        generator: torch.Generator | None,
-    ) -> Tensor:
+    def _heads(self, plan: Plan, outputs: Tensor, order: Sequence[int], generator: Rng) -> Tensor:
         """Fusion and stage 3: outputs of paths ``[N, T, C]`` to scores ``[A, T, classes]``."""
-        fusion = fusion_operator(plan.members, order, measured.dtype)
-        flat = measured.reshape(len(measured), -1)
-        fused = (fusion @ flat).view(len(plan.networks), field.measured, self.hidden)
+        shape = (len(plan.networks), outputs.shape[1])
+        fusion = fusion_operator(plan.members, order, outputs.dtype)
+        fused = (fusion @ outputs.reshape(len(outputs), -1)).view(*shape, self.hidden)
         fused = dropout(fused, self.dropout, self.training, generator)
         scores = [
-            ACTIVATIONS[name](self.outputs[name](fused[low:high].reshape(-1, self.hidden)))
+            ACTIVATION_FUNCTIONS[name](self.outputs[name](fused[low:high].reshape(-1, self.hidden)))
             for name, low, high in plan.outputs
         ]
-        return torch.cat(scores).view(len(plan.networks), field.measured, self.classes)
+        return torch.cat(scores).view(*shape, self.classes)
 
     def _differentiate(
         self,
         population: Sequence[Genotype],
-        field: Field,
-        generator: torch.Generator | None,
+        receptive_field: ReceptiveField,
+        generator: Rng,
         total: dict[str, Tensor],
     ) -> Losses:
         """Add the gradient of some architectures to ``total``; their losses."""
-        if not field.measured:
+        if not receptive_field.measured:
             return np.zeros(len(population))
         plan = self.plan(population)
         with torch.enable_grad():
-            start = self._start(plan, field, generator)
-            sweep = self._swept(plan, field, generator, True, start)
-            measured = sweep.measured().requires_grad_()
-            losses = mean_losses(self._heads(plan, measured, sweep.order, field, generator), field)
+            start = self._start(plan, receptive_field, generator)
+            sweep = self._sweep(plan, start, receptive_field, generator, differentiable=True)
+            outputs = sweep.outputs().requires_grad_()
+            losses = receptive_field.mean_losses(self._heads(plan, outputs, sweep.order, generator))
             counts = np.bincount(plan.position, minlength=len(plan.networks))
-            heads = dict(self._named("outputs", [name for name, _, _ in plan.outputs]))
             objective = losses @ torch.from_numpy(counts).to(losses.dtype)
-            upstream, *found = torch.autograd.grad(objective, [measured, *heads.values()])
-            _add(total, dict(zip(heads, found, strict=True)))
+            heads = dict(self._named("outputs", [name for name, _, _ in plan.outputs]))
+            upstream, *gradients = torch.autograd.grad(objective, [outputs, *heads.values()])
+            add_gradients(total, dict(zip(heads, gradients, strict=True)))
             upstream = sweep.backward(upstream, self._group_parameters, total)
             inputs = dict(self._named("inputs", plan.inputs))
-            found = list(torch.autograd.grad(start, list(inputs.values()), upstream))
-            _add(total, dict(zip(inputs, found, strict=True)))
+            gradients = list(torch.autograd.grad(start, list(inputs.values()), upstream))
+            add_gradients(total, dict(zip(inputs, gradients, strict=True)))
         return cast(Losses, losses.detach().double().numpy()[plan.position])
-
-
-def _add(total: dict[str, Tensor], found: dict[str, Tensor]) -> None:
-    for name, gradient in found.items():
-        total[name] = total[name] + gradient if name in total else gradient

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autofgl.nn.choices import CONVOLUTIONS
-from autofgl.nn.found import Fusion, fused_layers
-from autofgl.nn.space import Genotype
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.space import Fusion, Genotype, fused_layers
 
 _PIECES = (1, 2, 4)
 
@@ -77,17 +76,17 @@ class Plan:
         self.outputs = self._ranges()
 
     def _walk(self, fusion: Fusion) -> list[tuple[int, ...]]:
-        known: dict[tuple[int, int, str], int] = {}
+        paths: dict[tuple[int, int, str], int] = {}
         members = []
         for genotype in self.networks:
             chain = [self.inputs.index(genotype.input)]
             for index, layer in enumerate(genotype.layers, start=1):
                 previous = layer.previous or 0
                 key = (chain[previous], index, layer.type)
-                if key not in known:
-                    known[key] = len(self.inputs) + len(self.steps)
+                if key not in paths:
+                    paths[key] = len(self.inputs) + len(self.steps)
                     self.steps.append(Step(index, layer.type, chain[previous], previous))
-                chain.append(known[key])
+                chain.append(paths[key])
             members.append(tuple(chain[i] for i in fused_layers(genotype, fusion)))
         return members
 
@@ -115,16 +114,16 @@ class Plan:
             limit: A radius from which on the whole graph is needed.
             per_predecessor: Whether a layer has a convolution for each predecessor.
         """
-        found: dict[tuple[int, str, int, int], list[int]] = defaultdict(list)
+        together: dict[tuple[int, str, int, int], list[int]] = defaultdict(list)
         for offset, step in enumerate(self.steps):
             path = len(self.inputs) + offset
             previous = step.previous if per_predecessor else -1
             radius = min(self.radii[path], limit)
-            found[step.layer, step.type, previous, radius].append(path)
+            together[step.layer, step.type, previous, radius].append(path)
         return [
             Group(*key, CONVOLUTIONS[key[1]].hops, tuple(paths), self._parents(paths))
-            for key, together in sorted(found.items())
-            for paths in _pieces(together, CONVOLUTIONS[key[1]].per_edge)
+            for key, members in sorted(together.items())
+            for paths in _pieces(members, CONVOLUTIONS[key[1]].per_edge)
         ]
 
     def _parents(self, paths: Sequence[int]) -> tuple[int, ...]:
@@ -132,7 +131,7 @@ class Plan:
 
 
 def _pieces(paths: list[int], per_edge: bool) -> list[list[int]]:
-    """The paths in pieces of 4, 2 and 1 where edges are listed anew for every size of a piece."""
+    """The paths in pieces of 4, 2 and 1 where edges are listed again for every size of a piece."""
     if not per_edge:
         return [paths]
     pieces = []

@@ -21,7 +21,7 @@ Where every gene is certain this is the network of the code, exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from autofgl.errors import UserError
-from autofgl.nn.choices import ACTIVATIONS
-from autofgl.nn.dropout import dropout
 from autofgl.nn.features import NodeInput
-from autofgl.nn.found import Fusion
-from autofgl.nn.linear import Linear
-from autofgl.nn.space import Genotype, Space
+from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
+from autofgl.nn.space import Fusion, Genotype, Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.network import SuperNet
 
@@ -49,9 +48,8 @@ _LEAST = 1e-3
 class RelaxedNetwork:
     """All networks of a SuperNet at once, each as far as the logits have it.
 
-    Dropout stands where :class:`~autofgl.nn.found.FoundNetwork` has it: on the node features, on
-    the input of the convolutions (one mask for all types of a layer, which read the same) and on
-    the fused output.
+    Dropout stands where the stand-alone network has it: on the node features, on the input of the
+    convolutions (one mask for all types of a layer, which read the same) and on the fused output.
 
     Args:
         supernet: Whose weights to use; its mode decides about dropout.
@@ -63,70 +61,41 @@ class RelaxedNetwork:
         self._net = supernet
 
     def __call__(
-        self,
-        logits: Tensor,
-        x: NodeInput,
-        structure: Structure,
-        generator: torch.Generator | None = None,
+        self, logits: Tensor, x: NodeInput, structure: Structure, generator: Rng = None
     ) -> Tensor:
-        """Class scores ``[n, classes]``, differentiable in the logits and the weights.
-
-        Args:
-            logits: Logits of all genes.
-            x: Node features ``[n, F]``.
-            structure: The graph.
-            generator: Source of the dropout's randomness, in training mode.
-        """
-        first, *middle, last = split(self._net.space, logits)
+        """Class scores ``[n, classes]``, differentiable in the logits and the weights."""
+        first, *middle, last = split_genes(self._net.space, logits)
         shares = [gene[1:].softmax(0) for gene in middle[1::2]]
-        outputs = [self._input(first.softmax(0), x, generator)]
+        starts = self._net.input_stage(x, self._net.space.activations, generator)
+        outputs = [_mixture(first.softmax(0), starts)]
         for index, (kinds, share) in enumerate(zip(middle[::2], shares, strict=True), start=1):
             mixed = _mixture(share, outputs)
             outputs.append(self._layer(index, kinds.softmax(0), mixed, structure, generator))
         ends = [gene.softmax(0)[:1] for gene in middle[1::2]]
         fused = _mixture(fusion_weights(ends, shares, self._net.fusion), outputs)
-        return self._output(last.softmax(0), self._dropped(fused, self._net.dropout, generator))
-
-    def _input(self, weights: Tensor, x: NodeInput, generator: torch.Generator | None) -> Tensor:
-        """Stage 1, all activations in one product: ``[n, C]``."""
-        features = self._dropped(x, self._net.dropout, generator)
-        names = self._net.space.activations
-        layers = [cast(Linear, self._net.inputs[name]) for name in names]
-        mapped = features @ torch.cat([layer.weight for layer in layers], dim=1)
-        pieces = mapped.view(-1, len(layers), self._net.hidden).unbind(1)
-        found = [
-            ACTIVATIONS[name](layer.shifted(piece))
-            for name, layer, piece in zip(names, layers, pieces, strict=True)
-        ]
-        return _mixture(weights, found)
+        return self._output(
+            last.softmax(0), dropout(fused, self._net.dropout, self._net.training, generator)
+        )
 
     def _layer(
-        self,
-        index: int,
-        weights: Tensor,
-        x: Tensor,
-        structure: Structure,
-        generator: torch.Generator | None,
+        self, index: int, weights: Tensor, x: Tensor, structure: Structure, generator: Rng
     ) -> Tensor:
-        x = self._dropped(x, self._net.layer_dropout, generator)
-        found = [
+        x = dropout(x, self._net.layer_dropout, self._net.training, generator)
+        outputs = [
             self._net.layers[f"{index}-{kind}"](x, structure, generator)
             for kind in self._net.space.types
         ]
-        return _mixture(weights, found)
+        return _mixture(weights, outputs)
 
     def _output(self, weights: Tensor, fused: Tensor) -> Tensor:
-        found = [
-            ACTIVATIONS[name](self._net.outputs[name](fused))
+        outputs = [
+            ACTIVATION_FUNCTIONS[name](self._net.outputs[name](fused))
             for name in self._net.space.activations
         ]
-        return _mixture(weights, found)
-
-    def _dropped(self, x: Any, p: float, generator: torch.Generator | None) -> Any:
-        return dropout(x, p, self._net.training, generator)
+        return _mixture(weights, outputs)
 
 
-def split(space: Space, logits: Tensor) -> tuple[Tensor, ...]:
+def split_genes(space: Space, logits: Tensor) -> tuple[Tensor, ...]:
     """The logits of each gene: IS, then type and predecessor by layer, then OS."""
     return torch.split(logits, space.cardinalities.tolist())
 
@@ -164,7 +133,7 @@ def initial_logits(space: Space) -> Logits:
     return np.concatenate(genes)
 
 
-def decided(space: Space, logits: Logits) -> Genotype:
+def most_likely_genotype(space: Space, logits: Logits) -> Genotype:
     """The most likely choice of every gene, in canonical form.
 
     None ends the network where it wins, except at the first layer: DARTS too leaves its zero
@@ -182,12 +151,12 @@ def confidence(space: Space, logits: Logits) -> list[float]:
 
 def entropy(space: Space, logits: Logits) -> float:
     """Mean entropy of the genes, each over that of a uniform choice: 1 undecided, 0 decided."""
-    found = []
+    shares = []
     for gene in _genes(space, logits):
         p = _softmax(gene)
         uniform = np.log(len(gene)) or 1.0
-        found.append(float(-(p * np.log(np.maximum(p, 1e-300))).sum() / uniform))
-    return float(np.mean(found))
+        shares.append(float(-(p * np.log(np.maximum(p, 1e-300))).sum() / uniform))
+    return float(np.mean(shares))
 
 
 def _genes(space: Space, logits: Logits) -> list[Logits]:
@@ -199,7 +168,7 @@ def _softmax(gene: Logits) -> Logits:
     return cast(Logits, exponentials / exponentials.sum())
 
 
-def _mixture(weights: Tensor, found: Sequence[Tensor]) -> Tensor:
+def _mixture(weights: Tensor, matrices: Sequence[Tensor]) -> Tensor:
     """Weighted sum of equally shaped matrices."""
-    mixed: Tensor = torch.tensordot(weights, torch.stack(list(found)), 1)
+    mixed: Tensor = torch.tensordot(weights, torch.stack(list(matrices)), 1)
     return mixed

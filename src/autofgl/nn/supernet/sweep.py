@@ -1,4 +1,4 @@
-"""One pass over a plan, forwards and backwards, group by group.
+"""One pass over a plan, forward and backward, group by group.
 
 Every group is differentiated by itself: its inputs are copied out of its predecessors' outputs,
 its gradient is added to theirs, and its intermediate results are freed at once. Torch's own
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from autofgl.nn.supernet.field import Field
+from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 from autofgl.nn.supernet.plan import Group
+from autofgl.nn.supernet.receptive_field import ReceptiveField
 
 #: A group's function ``[nodes, k, C] -> [rows, k, C]`` and the parameters in it.
-Run = Callable[[Group, Tensor], Tensor]
+GroupFunction = Callable[[Group, Tensor], Tensor]
 Parameters = Callable[[Group], Mapping[str, Tensor]]
 
 
@@ -28,19 +29,17 @@ class _Block:
 
     paths: tuple[int, ...]
     output: Tensor
-    inputs: Tensor | None = None
-    result: Tensor | None = None
-    group: Group | None = None
+    origin: tuple[Group, Tensor, Tensor] | None = None  # with its input and differentiable output
     gradient: Tensor | None = None
 
 
 class Sweep:
-    """The outputs of all paths of a plan on one field.
+    """The outputs of all paths of a plan on one receptive field.
 
     Args:
         start: Outputs of the input stage, ``[nodes, inputs, C]``, detached.
         groups: What to compute, predecessors first.
-        field: Where.
+        receptive_field: Where.
         run: A group's function.
         differentiable: Whether :meth:`backward` will follow.
     """
@@ -49,38 +48,38 @@ class Sweep:
         self,
         start: Tensor,
         groups: Sequence[Group],
-        field: Field,
-        run: Run,
+        receptive_field: ReceptiveField,
+        run: GroupFunction,
         differentiable: bool,
     ) -> None:
-        self._field = field
+        self._receptive_field = receptive_field
         self._blocks = [_Block(tuple(range(start.shape[1])), start)]
         self._where = {path: (0, path) for path in range(start.shape[1])}
         for group in groups:
             self._append(group, run, differentiable)
 
-    def measured(self) -> Tensor:
+    def outputs(self) -> Tensor:
         """Outputs at the measured nodes, by path in the order of :attr:`order`, ``[N, T, C]``."""
-        rows = self._field.measured
+        rows = self._receptive_field.measured
         return torch.cat([block.output[:rows].transpose(0, 1) for block in self._blocks])
 
     @property
     def order(self) -> list[int]:
-        """The paths in the order of :meth:`measured`."""
+        """The paths in the order of :meth:`outputs`."""
         return [path for block in self._blocks for path in block.paths]
 
     def backward(self, upstream: Tensor, parameters: Parameters, into: dict[str, Tensor]) -> Tensor:
         """Add the parameters' gradients to ``into``.
 
         Args:
-            upstream: Gradient of what :meth:`measured` returned.
+            upstream: Gradient of what :meth:`outputs` returned.
             parameters: The parameters of a group by name.
             into: Gradients by name; the groups' are added.
 
         Returns:
             Gradient of ``start``.
         """
-        rows = self._field.measured
+        rows = self._receptive_field.measured
         pieces = torch.split(upstream, [len(block.paths) for block in self._blocks])
         for block, piece in zip(self._blocks, pieces, strict=True):
             block.gradient = torch.zeros_like(block.output)
@@ -91,21 +90,19 @@ class Sweep:
         assert gradient is not None
         return gradient
 
-    def _append(self, group: Group, run: Run, differentiable: bool) -> None:
-        inputs = self._gathered(group)
+    def _append(self, group: Group, run: GroupFunction, differentiable: bool) -> None:
+        inputs = self._gather(group)
         with torch.set_grad_enabled(differentiable):
             result = run(group, inputs.requires_grad_(differentiable))
-        block = _Block(group.paths, result.detach())
-        if differentiable:
-            block.inputs, block.result, block.group = inputs, result, group
+        origin = (group, inputs, result) if differentiable else None
         for column, path in enumerate(group.paths):
             self._where[path] = (len(self._blocks), column)
-        self._blocks.append(block)
+        self._blocks.append(_Block(group.paths, result.detach(), origin))
 
-    def _gathered(self, group: Group) -> Tensor:
+    def _gather(self, group: Group) -> Tensor:
         """The inputs of a group side by side, ``[nodes, k, C]``."""
         start = self._blocks[0].output
-        rows = self._field.size(group.radius + group.hops)
+        rows = self._receptive_field.size(group.radius + group.hops)
         inputs = start.new_empty(rows, len(group.parents), start.shape[2])
         for column, parent in enumerate(group.parents):
             block, place = self._where[parent]
@@ -114,18 +111,18 @@ class Sweep:
 
     def _backward_last(self, parameters: Parameters, into: dict[str, Tensor]) -> None:
         block = self._blocks.pop()
-        assert block.group is not None
-        assert block.inputs is not None
-        assert block.result is not None
-        named = parameters(block.group)
-        wanted = [block.inputs, *named.values()]
+        assert block.origin is not None
+        group, inputs, result = block.origin
+        named = parameters(group)
+        wanted = [inputs, *named.values()]
         # An output that does not depend on an input at all has no gradient.
-        found = torch.autograd.grad(block.result, wanted, block.gradient, allow_unused=True)
-        if found[0] is not None:
-            self._hand_down(block.group, found[0])
-        for name, gradient in zip(named, found[1:], strict=True):
-            if gradient is not None:
-                into[name] = into[name] + gradient if name in into else gradient
+        upstream, *gradients = torch.autograd.grad(
+            result, wanted, block.gradient, allow_unused=True
+        )
+        if upstream is not None:
+            self._hand_down(group, upstream)
+        used = {name: g for name, g in zip(named, gradients, strict=True) if g is not None}
+        add_gradients(into, used)
 
     def _hand_down(self, group: Group, gradient: Tensor) -> None:
         for column, parent in enumerate(group.parents):
@@ -133,3 +130,21 @@ class Sweep:
             target = self._blocks[block].gradient
             assert target is not None
             target[: len(gradient), place] += gradient[:, column]
+
+
+def fusion_operator(
+    members: Sequence[tuple[int, ...]], order: Sequence[int], dtype: torch.dtype
+) -> SparseOperator:
+    """The matrix ``[networks, paths]`` that takes each network's mean over its paths."""
+    column = {path: index for index, path in enumerate(order)}
+    row = torch.tensor([index for index, paths in enumerate(members) for _ in paths])
+    col = torch.tensor([column[path] for paths in members for path in paths])
+    share = torch.tensor([1 / len(paths) for paths in members for _ in paths], dtype=dtype)
+    pattern, arranged = SparsePattern.from_coo(row, col, (len(members), len(order)))
+    return SparseOperator(pattern, share[arranged])
+
+
+def add_gradients(total: dict[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
+    """Add gradients by name to those that are there already."""
+    for name, gradient in gradients.items():
+        total[name] = total[name] + gradient if name in total else gradient

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from autofgl.nn.found import FoundSpec, fused_layers
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.networks import NetworkSpec, in_words
-from autofgl.nn.space import Genotype
+from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec, network_summary
+from autofgl.nn.space import Genotype, fused_layers
 from autofgl.report.page import NETWORK_STYLE, Safe, element
 
 _BOX_WIDTH, _BOX_HEIGHT = 124, 44
@@ -32,7 +30,7 @@ def draw_network(spec: NetworkSpec, sizes: bool = True) -> Safe:
         spec: The network.
         sizes: Whether to write how wide features and outputs are.
     """
-    boxes = _tree(spec, sizes) if isinstance(spec, FoundSpec) else _chain(spec)
+    boxes = _tree(spec, sizes) if isinstance(spec, SearchedSpec) else _chain(spec)
     width = (max(box.column for box in boxes) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
     height = (max(box.row for box in boxes) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
     edges = [_edge(boxes[source], box) for box in boxes for source in box.reads]
@@ -45,7 +43,7 @@ def draw_network(spec: NetworkSpec, sizes: bool = True) -> Safe:
         width=f"{width:g}",
         height=f"{height:g}",
         role="img",
-        aria_label=f"{in_words(spec)}: {_description(boxes)}",
+        aria_label=f"{network_summary(spec)}: {_description(boxes)}",
     )
 
 
@@ -56,7 +54,7 @@ def network_svg(spec: NetworkSpec) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}><style>{NETWORK_STYLE}</style>{rest}\n'
 
 
-def _tree(spec: FoundSpec, sizes: bool) -> list[_Box]:
+def _tree(spec: SearchedSpec, sizes: bool) -> list[_Box]:
     """Stage 1, the tree of convolutions, the mean over outputs, stage 3 (FL-AGCNS, section 3.1)."""
     genotype = spec.parsed()
     averaged = fused_layers(genotype, spec.fusion)

@@ -6,8 +6,7 @@ from typing import Any
 
 import yaml
 
-from autofgl.nn.found import FoundSpec
-from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.report.charts.figures import Cells, table
 from autofgl.report.charts.network import draw_network, network_svg
 from autofgl.report.numbers import (
@@ -89,7 +88,7 @@ def network_section(run: RunRecord) -> Section | None:
     more = len(kinds) - len(figures)
     note = element("p", f"and {more} more in model.json", class_="note") if more else None
     words = element("p", element("code", str(run.result.get("architecture", ""))))
-    title = "Best architecture" if isinstance(run.network, FoundSpec) else "Network"
+    title = "Best architecture" if isinstance(run.network, SearchedSpec) else "Network"
     body = element("div", figures, class_="charts") if len(figures) > 1 else figures
     return Section(title, [words, body, note])
 

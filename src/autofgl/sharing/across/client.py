@@ -12,10 +12,10 @@ from autofgl.federation.party import Context, Party
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, Ints
 from autofgl.nn.features import NodeInput
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.models.gcn import GCN
-from autofgl.nn.neighbourhood import Neighbourhood
-from autofgl.nn.sampling import Everything, Fanout, Importance, Keep, Rule, draw_batch
+from autofgl.nn.models.networks import GCN
+from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.sampling.neighborhood import Neighborhood
+from autofgl.nn.sampling.rules import Everything, Fanout, Importance, Keep, Rule, draw_batch
 from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
 from autofgl.runtime.local_model import (
@@ -65,7 +65,7 @@ class AcrossClient(Summing, Party):
         self._size = (graph.num_nodes, graph.num_edges // 2)
         self._structure = Structure.from_client(graph)
         self._features = input_features(graph, settings.normalize_features)
-        near = Neighbourhood.from_client(graph)
+        near = Neighborhood.from_client(graph)
         self._around = Surroundings(
             near, near.internal(), self._rows, self._exchange, {}, settings.share
         )

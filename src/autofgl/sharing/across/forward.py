@@ -21,12 +21,11 @@ import torch
 from torch import Tensor
 
 from autofgl.graphs.client_graph import Ints
-from autofgl.nn.block import Block
-from autofgl.nn.dropout import dropout
 from autofgl.nn.features import NodeInput
-from autofgl.nn.models.gcn import GCN
-from autofgl.nn.neighbourhood import Neighbourhood
-from autofgl.nn.sampling import Rule
+from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.models.networks import GCN
+from autofgl.nn.sampling.neighborhood import Block, Neighborhood
+from autofgl.nn.sampling.rules import Rule
 from autofgl.sharing.across.exchange import Exchange, positions
 
 
@@ -54,8 +53,8 @@ class Surroundings:
         share: Which convolutions use neighbors elsewhere.
     """
 
-    neighborhood: Neighbourhood
-    internal: Neighbourhood
+    neighborhood: Neighborhood
+    internal: Neighborhood
     rows: Callable[[Ints], NodeInput]
     exchange: Exchange
     last_rows: dict[int, Tensor]

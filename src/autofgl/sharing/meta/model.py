@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.networks import NetworkSpec
+from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import Structure
 from autofgl.runtime.local_model import Inputs, LocalModel, Weights
 from autofgl.runtime.metrics import MetricSums

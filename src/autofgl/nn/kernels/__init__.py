@@ -1,0 +1,1 @@
+"""What convolutions compute with: sparse products, attention, dropout, linear maps."""

@@ -1,0 +1,140 @@
+"""Sums over the neighbors of a node, with weights that are computed for every edge."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from autofgl.nn.kernels.operation import Operation, constants
+from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern, spmm
+
+#: Patterns with several messages along every edge, by the number of messages.
+_BY_PART: WeakKeyDictionary[SparsePattern, dict[int, SparsePattern]] = WeakKeyDictionary()
+
+
+class AttentionPattern:
+    """Edges in CSR order, a row per target node, with what attention needs to move along them.
+
+    Args:
+        pattern: A row per target, a column per source, ``[n, n]`` with E entries.
+        dtype: Type of the scores.
+
+    Attributes:
+        over_targets: Incidence ``[n, E]``: adds up the edges of each target. Its transpose hands
+            each edge what belongs to its target. CSR products with it beat scatter and gather.
+        over_sources: The same for the sources.
+    """
+
+    def __init__(self, pattern: SparsePattern, dtype: torch.dtype = torch.float32) -> None:
+        self.pattern = pattern
+        m, n = pattern.shape
+        with constants():
+            edges = torch.arange(pattern.nnz, dtype=pattern.col.dtype, device=pattern.col.device)
+        self.over_targets = _incidence(m, pattern.crow, edges, pattern.row, edges, dtype)
+        self.over_sources = _incidence(
+            n, pattern.crow_t, pattern.to_t, pattern.col, pattern.from_t, dtype
+        )
+        self._tiled = {1: pattern}
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        """Softmax over the edges of each target, ``[E, heads] -> [E, heads]``."""
+        weights: Tensor = _EdgeSoftmax.apply(scores, self)
+        return weights
+
+    def weighted_sum(self, weights: Tensor, x: Tensor) -> Tensor:
+        """For each head and target, the sum of its sources' messages by weight.
+
+        ``[E, heads]`` and messages ``[heads, n, C]`` to ``[heads, n, C]``.
+        """
+        heads, _, width = x.shape
+        values = weights.t().reshape(-1)
+        return spmm(self._copies(heads), values, x.reshape(-1, width)).view(heads, -1, width)
+
+    def _copies(self, heads: int) -> SparsePattern:
+        """A block-diagonal pattern with a copy for each head: one product serves them all."""
+        if heads not in self._tiled:
+            self._tiled[heads] = _block_diagonal(self.pattern, heads)
+        return self._tiled[heads]
+
+
+def mixed_sum(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tensor:
+    r"""For each target :math:`i`, :math:`\sum_j \sum_k w_{ij,k} \, \mathbf{m}_{j,k}`.
+
+    Read by node and part, the messages are the rows of a matrix ``[n * K, C]`` and the weights the
+    entries of a sparse matrix ``[n, n * K]``: one product, and nothing is rearranged.
+
+    Args:
+        pattern: A row per target, a column per source, ``[n, n]`` with E entries.
+        weights: ``[E, K]``.
+        messages: ``[n, K, C]`` or ``[n, K * C]``.
+
+    Returns:
+        ``[n, C]``.
+    """
+    parts = weights.shape[1]
+    width = messages.shape[-1] if messages.dim() == 3 else messages.shape[1] // parts
+    rows = messages.reshape(-1, width)
+    return spmm(_by_part(pattern, parts), weights.reshape(-1), rows)
+
+
+class _EdgeSoftmax(Operation):
+    @staticmethod
+    def forward(scores: Tensor, edges: AttentionPattern) -> Tensor:
+        if scores.numel() == 0:
+            return scores.clone()
+        rows = edges.over_targets
+        highest = torch.segment_reduce(
+            scores, "max", offsets=edges.pattern.crow, axis=0, unsafe=True
+        )
+        exponentials = (scores - rows.T @ highest).exp_()
+        return exponentials.div_(rows.T @ (rows @ exponentials))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.rows = inputs[1].over_targets
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        (weights,) = ctx.saved_tensors
+        weighted = weights * grads[0]
+        return weighted - weights * (ctx.rows.T @ (ctx.rows @ weighted)), None
+
+
+def _incidence(
+    nodes: int, crow: Tensor, edges: Tensor, node: Tensor, place: Tensor, dtype: torch.dtype
+) -> SparseOperator:
+    """Ones ``[nodes, E]`` at the edges of each node.
+
+    A node's edges are ``edges[crow[node] : crow[node + 1]]``; edge e belongs to ``node[e]`` and
+    stands at ``place[e]`` of ``edges``.
+    """
+    with constants():
+        starts = torch.arange(len(edges) + 1, dtype=edges.dtype, device=edges.device)
+        pattern = SparsePattern((nodes, len(edges)), crow, edges, starts, node, place, edges)
+        return SparseOperator(pattern, torch.ones(len(edges), dtype=dtype, device=edges.device))
+
+
+def _block_diagonal(pattern: SparsePattern, copies: int) -> SparsePattern:
+    with constants():
+        block = torch.arange(copies, device=pattern.col.device).unsqueeze(1)
+        m, n = pattern.shape
+        ends = pattern.crow[1:] + block * pattern.nnz
+        crow = torch.cat([ends.new_zeros(1), ends.reshape(-1)])
+        col = (pattern.col + block * n).reshape(-1)
+        return SparsePattern.from_csr(crow, col, (m * copies, n * copies))
+
+
+def _by_part(pattern: SparsePattern, parts: int) -> SparsePattern:
+    """The pattern ``[n, n * parts]`` with ``parts`` neighboring entries for every entry."""
+    kept = _BY_PART.setdefault(pattern, {})
+    if parts not in kept:
+        with constants():
+            part = torch.arange(parts, device=pattern.col.device)
+            col = (pattern.col.long().unsqueeze(1) * parts + part).reshape(-1)
+            shape = (pattern.shape[0], pattern.shape[1] * parts)
+            kept[parts] = SparsePattern.from_csr(pattern.crow.long() * parts, col, shape)
+    return kept[parts]

@@ -1,0 +1,275 @@
+"""One differentiable product of a sparse and a dense matrix, on which every convolution stands.
+
+Notation: a sparse matrix of shape ``[m, n]`` has ``nnz`` entries, kept in CSR order (by row). Its
+*values* are a vector ``[nnz]`` in that order. CSR products run in MKL, several times faster than
+gathering and scattering messages; the transpose that the gradient needs is laid out once.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from autofgl.nn.kernels.operation import Operation, constants, unwrap
+
+_INT32_LIMIT = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePattern:
+    """Where the entries of a sparse matrix stand, by row and by column.
+
+    Make one with :meth:`from_csr` or :meth:`from_coo`. Indices are int32 where they fit, since MKL
+    converts wider ones at every call.
+
+    Attributes:
+        shape: ``(m, n)``.
+        crow: Start of each row, ``[m + 1]``.
+        col: Column of each entry, ``[nnz]``.
+        crow_t: Start of each column in the transpose, ``[n + 1]``.
+        col_t: Row of each entry, in the order of the transpose, ``[nnz]``.
+        to_t: ``values[to_t]`` are the values in the order of the transpose.
+        from_t: The inverse permutation.
+    """
+
+    shape: tuple[int, int]
+    crow: Tensor
+    col: Tensor
+    crow_t: Tensor
+    col_t: Tensor
+    to_t: Tensor
+    from_t: Tensor
+
+    @classmethod
+    def from_csr(cls, crow: Tensor, col: Tensor, shape: tuple[int, int]) -> SparsePattern:
+        """A pattern from row starts ``[m + 1]`` and columns ``[nnz]``."""
+        with constants():
+            crow, col = unwrap(crow).long(), unwrap(col).long()
+            entries = torch.arange(len(col), device=col.device)
+            row = torch.repeat_interleave(torch.arange(shape[0], device=col.device), crow.diff())
+            to_t = torch.argsort(col, stable=True)
+            from_t = torch.empty_like(to_t)
+            from_t[to_t] = entries
+            dtype = torch.int32 if max(*shape, len(col)) < _INT32_LIMIT else torch.int64
+            indices = (crow, col, _starts(col, shape[1]), row[to_t], to_t, from_t)
+            return cls(shape, *(index.to(dtype) for index in indices))
+
+    @classmethod
+    def from_coo(
+        cls, row: Tensor, col: Tensor, shape: tuple[int, int]
+    ) -> tuple[SparsePattern, Tensor]:
+        """A pattern from coordinates ``[nnz]`` in any order; repeated ones stay apart.
+
+        Returns:
+            The pattern, and ``order`` such that ``values[order]`` are in the pattern's order.
+        """
+        with constants():
+            row, col = unwrap(row).long(), unwrap(col).long()
+            order = torch.argsort(row * shape[1] + col, stable=True)
+            return cls.from_csr(_starts(row, shape[0]), col[order], shape), order
+
+    @property
+    def nnz(self) -> int:
+        """Number of entries."""
+        return self.col.numel()
+
+    @property
+    def T(self) -> SparsePattern:
+        """The pattern of the transposed matrix."""
+        return SparsePattern(
+            (self.shape[1], self.shape[0]),
+            crow=self.crow_t,
+            col=self.col_t,
+            crow_t=self.crow,
+            col_t=self.col,
+            to_t=self.from_t,
+            from_t=self.to_t,
+        )
+
+    @cached_property
+    def row(self) -> Tensor:
+        """Row of each entry, ``[nnz]``."""
+        with constants():
+            return self.col_t.index_select(0, self.from_t)
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether entries (i, j) and (j, i) always occur together (columns sorted in each row)."""
+        if self.shape[0] != self.shape[1]:
+            return False
+        with constants():
+            return torch.equal(self.crow, self.crow_t) and torch.equal(self.col, self.col_t)
+
+
+class SparseOperator:
+    """A sparse matrix with constant values, ready to be multiplied: ``operator @ dense``.
+
+    The product is differentiable in the dense factor, any number of times. A symmetric matrix is
+    its own transpose and is kept once.
+
+    Args:
+        pattern: Where the entries stand.
+        values: Their values ``[nnz]``.
+    """
+
+    def __init__(self, pattern: SparsePattern, values: Tensor) -> None:
+        self.pattern = pattern
+        self.values = values
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(m, n)``."""
+        return self.pattern.shape
+
+    @property
+    def T(self) -> SparseOperator:
+        """The transposed matrix."""
+        return self._transposed or self
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        """``[m, n] @ [n, k] -> [m, k]``."""
+        product: Tensor = _ConstantProduct.apply(dense, self)
+        return product
+
+    def to_dense(self) -> Tensor:
+        """The matrix as a dense tensor ``[m, n]``."""
+        with constants():
+            dense = self.values.new_zeros(self.shape)
+            index = (self.pattern.row.long(), self.pattern.col.long())
+            return dense.index_put_(index, self.values, accumulate=True)
+
+    @cached_property
+    def csr(self) -> Tensor:
+        """The matrix in torch's CSR layout."""
+        with constants():
+            return _csr(self.pattern, self.values)
+
+    @cached_property
+    def _transposed(self) -> SparseOperator | None:
+        """The transposed matrix, or nothing where it is this one."""
+        with constants():
+            values = self.values.index_select(0, self.pattern.to_t)
+            if self.pattern.symmetric and torch.equal(values, self.values):
+                return None
+            return SparseOperator(self.pattern.T, values)
+
+
+def spmm(pattern: SparsePattern, values: Tensor, dense: Tensor) -> Tensor:
+    """Sparse ``[m, n]`` (values ``[nnz]`` at a pattern) times dense ``[n, k]``, ``[m, k]``.
+
+    Differentiable in both, any number of times.
+    """
+    product: Tensor = _Product.apply(values, dense, pattern)
+    return product
+
+
+def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tensor:
+    """The entries of ``left @ right.T`` that the pattern names, differentiable in both factors.
+
+    That is ``(left[row] * right[col]).sum(-1)``, ``[nnz]``, for ``[m, k]`` and ``[n, k]``.
+    """
+    entries: Tensor = _SampledProduct.apply(left, right, pattern)
+    return entries
+
+
+class _ConstantProduct(Operation):
+    @staticmethod
+    def forward(dense: Tensor, operator: SparseOperator) -> Tensor:
+        return _multiply(operator.pattern, operator.csr, dense)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
+        ctx.operator = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, None]:
+        return ctx.operator.T @ grads[0], None
+
+
+class _Product(Operation):
+    @staticmethod
+    def forward(values: Tensor, dense: Tensor, pattern: SparsePattern) -> Tensor:
+        return _multiply(pattern, _csr(pattern, values), dense)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
+        values, dense, ctx.pattern = inputs
+        ctx.save_for_backward(values, dense)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        values, dense = ctx.saved_tensors
+        wants_values, wants_dense, _ = ctx.needs_input_grad
+        return (
+            sampled_product(ctx.pattern, grads[0], dense) if wants_values else None,
+            _transposed_product(ctx.pattern, values, grads[0]) if wants_dense else None,
+            None,
+        )
+
+
+class _SampledProduct(Operation):
+    @staticmethod
+    def forward(left: Tensor, right: Tensor, pattern: SparsePattern) -> Tensor:
+        zeros = left.new_zeros(pattern.nnz)
+        if not (pattern.nnz and left.shape[1]):
+            return zeros
+        sample = _csr(pattern, zeros)
+        product: Tensor = torch.sparse.sampled_addmm(sample, left.contiguous(), right.t(), beta=0.0)
+        return product.values()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
+        left, right, ctx.pattern = inputs
+        ctx.save_for_backward(left, right)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        left, right = ctx.saved_tensors
+        wants_left, wants_right, _ = ctx.needs_input_grad
+        return (
+            spmm(ctx.pattern, grads[0], right) if wants_left else None,
+            _transposed_product(ctx.pattern, grads[0], left) if wants_right else None,
+            None,
+        )
+
+
+def _transposed_product(pattern: SparsePattern, values: Tensor, dense: Tensor) -> Tensor:
+    return spmm(pattern.T, values.index_select(0, pattern.to_t), dense)
+
+
+def _starts(index: Tensor, size: int) -> Tensor:
+    """Where each of ``size`` groups starts once ``index`` is sorted, ``[size + 1]``."""
+    starts = index.new_zeros(size + 1)
+    starts[1:] = torch.bincount(index, minlength=size).cumsum(0)
+    return starts
+
+
+def _csr(pattern: SparsePattern, values: Tensor) -> Tensor:
+    return torch.sparse_csr_tensor(
+        pattern.crow, pattern.col, values, pattern.shape, check_invariants=False
+    )
+
+
+def _multiply(pattern: SparsePattern, csr: Tensor, dense: Tensor) -> Tensor:
+    shape = (pattern.shape[0], dense.shape[1])
+    if pattern.nnz == 0 or shape[1] == 0:
+        return dense.new_zeros(shape)
+    # ``csr @ dense`` zeroes and copies its result first; with beta = 0, MKL merely writes it.
+    out = dense.new_empty(shape)
+    return torch.addmm(out, csr, dense.contiguous(), beta=0.0, out=out)
+
+
+def _consume_beta_warning() -> None:
+    """Torch says once per process that its CSR layout is in beta: let it say so here, unheard."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
+        index = torch.zeros(1, dtype=torch.int32)
+        torch.sparse_csr_tensor(index, index[:0], torch.zeros(0), (0, 0), check_invariants=False)
+
+
+_consume_beta_warning()

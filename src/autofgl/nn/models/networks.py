@@ -1,0 +1,229 @@
+"""The fixed GNNs, and how to build any network from its description."""
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from autofgl.nn.conv import (
+    AGNNConv,
+    APPNPConv,
+    ARMAConv,
+    Convolution,
+    GATConv,
+    GatedGraphConv,
+    GCNConv,
+    GINConv,
+    SAGEConv,
+    SGConv,
+)
+from autofgl.nn.features import NodeInput
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
+from autofgl.nn.models.searched import SearchedNetwork
+from autofgl.nn.models.sfgnn import SeparatedGNN
+from autofgl.nn.models.spec import SEARCHED_FAMILY, ModelSpec, NetworkSpec
+from autofgl.nn.structure import Structure
+
+
+class StackedGNN(GNN):
+    """Convolutions one after the other, with dropout before each and an activation between.
+
+    Args:
+        spec: The sizes.
+        convs: The convolutions.
+        activation: Applied after all of them but the last.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        convs: Iterable[Convolution],
+        activation: Callable[[Tensor], Tensor] = torch.relu,
+    ) -> None:
+        super().__init__(spec)
+        self.convs = nn.ModuleList(convs)
+        self.activation = activation
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """Convolve layer by layer."""
+        *hidden, last = self.convs
+        for conv in hidden:
+            x = self.activation(conv(self.apply_dropout(x, generator), structure, generator))
+        out: Tensor = last(self.apply_dropout(x, generator), structure, generator)
+        return out
+
+
+class GCN(StackedGNN):
+    """The network of `"Semi-Supervised Classification with Graph Convolutional Networks"
+    <https://arxiv.org/abs/1609.02907>`_.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec, [GCNConv(*sizes) for sizes in _sizes(spec)], _activation(spec))
+
+
+class SAGE(StackedGNN):
+    """GraphSAGE with the mean aggregator over all neighbors, from `"Inductive Representation
+    Learning on Large Graphs" <https://arxiv.org/abs/1706.02216>`_.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec, [SAGEConv(*sizes) for sizes in _sizes(spec)], _activation(spec))
+
+
+class GIN(StackedGNN):
+    """The network of `"How Powerful are Graph Neural Networks?"
+    <https://arxiv.org/abs/1810.00826>`_ for nodes, without batch normalization.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        hidden = spec.hidden
+        super().__init__(spec, [GINConv(*sizes, hidden_channels=hidden) for sizes in _sizes(spec)])
+
+
+class SGC(StackedGNN):
+    """The network of `"Simplifying Graph Convolutional Networks"
+    <https://arxiv.org/abs/1902.07153>`_: propagation and one linear map.
+
+    The paper has no dropout; here the spec's applies to the input, as in the other families.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec, [SGConv(spec.in_features, spec.classes, K=spec.steps)])
+
+
+class GAT(StackedGNN):
+    """The network of `"Graph Attention Networks" <https://arxiv.org/abs/1710.10903>`_: several
+    heads side by side in the hidden layers, one in the last.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        head = spec.hidden // spec.heads
+        convs, width = [], spec.in_features
+        for _ in range(spec.layers - 1):
+            convs.append(GATConv(width, head, heads=spec.heads, dropout=spec.dropout))
+            width = spec.hidden
+        convs.append(GATConv(width, spec.classes, concat=False, dropout=spec.dropout))
+        super().__init__(spec, convs, activation=functional.elu)
+
+
+class ARMA(StackedGNN):
+    """The network of `"Graph Neural Networks with Convolutional ARMA Filters"
+    <https://arxiv.org/abs/1901.01343>`_. The last convolution has no activation.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        convs = [
+            ARMAConv(
+                *sizes,
+                num_stacks=spec.stacks,
+                num_layers=spec.stack_layers,
+                shared_weights=True,
+                dropout=spec.root_dropout,
+            )
+            for sizes in _sizes(spec)
+        ]
+        convs[-1].act = None
+        super().__init__(spec, convs)
+
+
+class APPNP(GNN):
+    """The network of `"Predict then Propagate: Graph Neural Networks meet Personalized PageRank"
+    <https://arxiv.org/abs/1810.05997>`_: a perceptron, then propagation of its predictions.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.lins = nn.ModuleList(Linear(*sizes) for sizes in _sizes(spec))
+        self.activation = _activation(spec)
+        self.prop = APPNPConv(K=spec.steps, alpha=spec.teleport)
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """Predict, then propagate."""
+        *hidden, last = self.lins
+        for lin in hidden:
+            x = self.activation(lin(self.apply_dropout(x, generator)))
+        out: Tensor = self.prop(last(self.apply_dropout(x, generator)), structure)
+        return out
+
+
+class AGNN(GNN):
+    """The network of `"Attention-based Graph Neural Network for Semi-supervised Learning"
+    <https://arxiv.org/abs/1803.03735>`_: attention layers between two linear ones. The first
+    attention layer's β is fixed.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.lin1 = Linear(spec.in_features, spec.hidden)
+        self.convs = nn.ModuleList(AGNNConv(requires_grad=i > 0) for i in range(spec.layers))
+        self.lin2 = Linear(spec.hidden, spec.classes)
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """Map, attend layer by layer, map."""
+        x = torch.relu(self.lin1(self.apply_dropout(x, generator)))
+        for conv in self.convs:
+            x = conv(x, structure)
+        out: Tensor = self.lin2(self.apply_dropout(x, generator))
+        return out
+
+
+class GatedGraph(GNN):
+    """Recurrent message passing between two linear layers, after `"Gated Graph Sequence Neural
+    Networks" <https://arxiv.org/abs/1511.05493>`_. The gates are its only nonlinearity.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.lin1 = Linear(spec.in_features, spec.hidden)
+        self.conv = GatedGraphConv(spec.hidden, num_layers=spec.layers)
+        self.lin2 = Linear(spec.hidden, spec.classes)
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """Map, pass messages, map."""
+        state = self.conv(self.lin1(self.apply_dropout(x, generator)), structure)
+        out: Tensor = self.lin2(self.apply_dropout(state, generator))
+        return out
+
+
+#: The networks by the family of their description.
+MODELS: dict[str, Callable[..., GNN]] = {
+    "agnn": AGNN,
+    "appnp": APPNP,
+    "arma": ARMA,
+    "gat": GAT,
+    "gatedgraph": GatedGraph,
+    "gcn": GCN,
+    "gin": GIN,
+    "sage": SAGE,
+    "sfgnn": SeparatedGNN,
+    "sgc": SGC,
+    SEARCHED_FAMILY: SearchedNetwork,
+}
+
+
+def empty_network(spec: NetworkSpec) -> GNN:
+    """The network of a description, for parameters that are loaded."""
+    return MODELS[spec.family](spec)
+
+
+def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
+    """The network of a description, with freshly drawn parameters."""
+    network = empty_network(spec)
+    network.reset_parameters(generator)
+    return network
+
+
+def _activation(spec: ModelSpec) -> Callable[[Tensor], Tensor]:
+    """What the spec has between its layers."""
+    return ACTIVATION_FUNCTIONS[spec.activation or "relu"]
+
+
+def _sizes(spec: ModelSpec) -> list[tuple[int, int]]:
+    """Input and output width of each of the spec's layers."""
+    widths = [spec.in_features, *[spec.hidden] * (spec.layers - 1), spec.classes]
+    return list(pairwise(widths))

@@ -1,0 +1,224 @@
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch_geometric import nn as pyg
+
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
+from autofgl.nn.models.networks import MODELS, build_network
+from autofgl.nn.models.spec import FAMILIES, HIDDEN_ACTIVATIONS, SEARCHED_FAMILY, ModelSpec
+from autofgl.nn.space import ACTIVATIONS
+from autofgl.nn.structure import Structure
+
+FEATURES, CLASSES, NODES = 12, 3, 30
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def spec(family: str, **options: object) -> ModelSpec:
+    return ModelSpec.from_json(
+        {"family": family, "in_features": FEATURES, "classes": CLASSES, "hidden": 16} | options
+    )
+
+
+def data(nodes: int = NODES) -> tuple[Tensor, Tensor]:
+    generator = seeded(9)
+    x = torch.rand(nodes, FEATURES, generator=generator)
+    x = x * (torch.rand(x.shape, generator=generator) < 0.3)
+    edges = torch.randint(max(nodes, 1), (2, 4 * nodes), generator=generator)
+    return x, torch.cat([edges, edges.flip(0)], dim=1)
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def test_spec_names_every_model() -> None:
+    assert set(MODELS) == {*FAMILIES, SEARCHED_FAMILY}
+
+
+def test_every_activation_that_a_description_may_name_exists() -> None:
+    assert set(ACTIVATION_FUNCTIONS) == {*ACTIVATIONS, *HIDDEN_ACTIVATIONS}
+
+
+@pytest.mark.parametrize("layers", [1, 2, 4])
+def test_plain_tensors_and_prepared_input_agree(family: str, layers: int) -> None:
+    x, edge_index = data()
+    model = build_network(spec(family, layers=layers), seeded()).eval()
+    expected = model(x, edge_index)
+    assert expected.shape == (NODES, CLASSES)
+    structure = Structure(edge_index, NODES)
+    features = InputFeatures.from_client(sp.csr_array(x.numpy()))
+    torch.testing.assert_close(model(features, structure), expected)
+    torch.testing.assert_close(model(InputFeatures(x), structure), expected)
+
+
+def test_every_parameter_learns(family: str) -> None:
+    x, edge_index = data()
+    model = build_network(spec(family, dropout=0.1), seeded())
+    functional.cross_entropy(
+        model(x, edge_index, seeded()), torch.arange(NODES) % CLASSES
+    ).backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_graph_without_nodes_or_edges(family: str) -> None:
+    x, _ = data(NODES)
+    none = torch.empty(2, 0, dtype=torch.int64)
+    model = build_network(spec(family), seeded())
+    for nodes in (0, 1, NODES):
+        for features in (x[:nodes], InputFeatures.from_client(sp.csr_array(x[:nodes].numpy()))):
+            out = model(features, none, seeded())
+            assert out.shape == (nodes, CLASSES)
+            out.sum().backward()
+
+
+def test_one_seed_one_result(family: str) -> None:
+    x, edge_index = data()
+    structure, features = Structure(edge_index, NODES), InputFeatures.from_client(x.numpy())
+    before = torch.get_rng_state()
+    models = [build_network(spec(family), seeded(seed)) for seed in (1, 1, 2)]
+    outs = [model(features, structure, seeded(3)) for model in models]
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(outs[0], outs[1])
+    assert not torch.equal(outs[0], outs[2])
+    assert not torch.equal(models[0](features, structure, seeded(4)), outs[0])
+
+
+def test_runs_without_a_generator(family: str) -> None:
+    x, edge_index = data()
+    model = build_network(spec(family))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        first = model(x, edge_index)
+        assert not torch.equal(model(x, edge_index), first)
+        torch.manual_seed(0)
+        assert torch.equal(model(x, edge_index), first)
+
+
+def test_works_with_torch_func(family: str) -> None:
+    x, edge_index = data()
+    model = build_network(spec(family), seeded())
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
+    features = InputFeatures.from_client(sp.csr_array(x.numpy()))
+
+    def loss(weights: dict[str, Tensor], given: object, edges: object) -> Tensor:
+        arguments = (given, edges, seeded(1))
+        return torch.func.functional_call(model, weights, arguments).square().mean()
+
+    structure = Structure(edge_index, NODES)
+    for given, edges in ((features, structure), (x, edge_index), (x, structure)):
+        got = torch.func.grad(loss)(parameters, given, edges)
+        model.zero_grad()
+        model(given, edges, seeded(1)).square().mean().backward()
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(got[name], parameter.grad, msg=name)
+
+
+def test_maml_step_is_twice_differentiable(family: str) -> None:
+    x, edge_index = data()
+    model = build_network(spec(family), seeded()).double()
+    structure = Structure(edge_index, NODES, torch.float64)
+    features = InputFeatures.from_client(sp.csr_array(x.numpy()), torch.float64)
+    generator = seeded(2)
+
+    def random_parameters() -> dict[str, Tensor]:
+        # Biases of zero would put nodes without neighbors on the kinks of the activations.
+        return {
+            name: torch.randn(value.shape, dtype=torch.float64, generator=generator) / 3
+            for name, value in model.named_parameters()
+        }
+
+    parameters, direction = random_parameters(), random_parameters()
+
+    def loss(weights: dict[str, Tensor]) -> Tensor:
+        out = torch.func.functional_call(model, weights, (features, structure, seeded(1)))
+        return functional.cross_entropy(out, torch.arange(NODES) % CLASSES)
+
+    def adapted(weights: dict[str, Tensor]) -> Tensor:
+        grads = torch.func.grad(loss)(weights)
+        return loss({name: weights[name] - 0.5 * grads[name] for name in weights})
+
+    got = torch.func.grad(adapted)(parameters)
+    step = 1e-6
+    ahead, behind = (
+        adapted({name: parameters[name] + sign * step * direction[name] for name in parameters})
+        for sign in (1, -1)
+    )
+    slope = sum((got[name] * direction[name]).sum() for name in parameters)
+    torch.testing.assert_close((ahead - behind) / (2 * step), slope, rtol=1e-5, atol=1e-7)
+
+
+def test_first_use_in_evaluation_does_not_spoil_training(family: str) -> None:
+    x, edge_index = data()
+    features = InputFeatures.from_client(sp.csr_array(x.numpy()))
+    structure, model = Structure(edge_index, NODES), build_network(spec(family), seeded())
+    with torch.inference_mode():
+        model(features, structure)
+    model(features, structure, seeded()).sum().backward()
+
+
+def _train(model: GNN, features: InputFeatures, structure: Structure) -> dict[str, Tensor]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    generator, y = seeded(5), torch.arange(NODES) % CLASSES
+    for _ in range(3):
+        optimizer.zero_grad()
+        functional.cross_entropy(model(features, structure, generator), y).backward()
+        optimizer.step()
+    return model.state_dict()
+
+
+def test_threads_do_not_disturb_each_other() -> None:
+    x, edge_index = data()
+
+    def shared() -> tuple[InputFeatures, Structure]:
+        return InputFeatures.from_client(sp.csr_array(x.numpy())), Structure(edge_index, NODES)
+
+    models = [build_network(spec(family), seeded(index)) for index, family in enumerate(FAMILIES)]
+    expected = [_train(copy.deepcopy(model), *shared()) for model in models]
+    common = shared()
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda model: _train(model, *common), models))
+    for state, wanted in zip(got, expected, strict=True):
+        assert all(torch.equal(state[name], wanted[name]) for name in wanted)
+
+
+def test_parameter_counts() -> None:
+    specs = {
+        ModelSpec("gcn", 1433, 7, hidden=16): 1433 * 16 + 16 + 16 * 7 + 7,
+        ModelSpec("sgc", 1433, 7): 1433 * 7 + 7,
+    }
+    for given, count in specs.items():
+        assert sum(p.numel() for p in build_network(given).parameters()) == count
+
+
+def test_gcn_equals_two_layers_of_pyg() -> None:
+    x, edge_index = data()
+    model = build_network(spec("gcn"), seeded()).eval()
+    first, second = pyg.GCNConv(FEATURES, 16), pyg.GCNConv(16, CLASSES)
+    for theirs, ours in zip((first, second), model.convs, strict=True):
+        theirs.load_state_dict({"lin.weight": ours.lin.weight.T, "bias": ours.bias})
+    expected = second(first(x, edge_index).relu(), edge_index)
+    torch.testing.assert_close(model(x, edge_index), expected)
+
+
+def test_gat_and_arma_have_their_usual_shape() -> None:
+    gat = build_network(ModelSpec("gat", 10, 4), seeded())
+    assert [(conv.heads, conv.out_channels) for conv in gat.convs] == [(8, 8), (1, 4)]
+    arma = build_network(ModelSpec("arma", 10, 4), seeded())
+    assert [(conv.num_stacks, conv.num_layers) for conv in arma.convs] == [(3, 2), (3, 2)]
+    assert arma.convs[0].act is not None
+    assert arma.convs[1].act is None
+    agnn = build_network(ModelSpec("agnn", 10, 4), seeded())
+    assert [conv.beta.requires_grad for conv in agnn.convs] == [False, True]
