@@ -111,8 +111,8 @@ class AveragingSettings(BaseModel):
     local_epochs: Count = 3
     """local epochs in a round (aggregate=parameters)"""
     aggregate: Literal["parameters", "gradients"] = "gradients"
-    """what is averaged: parameters after the local epochs, or the gradient of every epoch (FL-
-    AGCNS, Eq. 2)"""
+    """what is averaged: parameters after the local epochs, or the gradient of every epoch
+    (FL-AGCNS, Eq. 2)"""
     participation: float = Field(1.0, gt=0, le=1)
     """share of the clients that train in a round"""
 

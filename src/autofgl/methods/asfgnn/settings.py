@@ -39,8 +39,7 @@ class SFGNNSettings(ClientsSettings, TrainSettings):
     keep: Share = 0.5
     """mixing=constant: from 0, the mean, to 1, its own"""
     per_client: str = ""
-    """hyper-parameters of single clients, such as 'client-0 layers=4 lr=0.005; client-1 dropout=0'
-    hyper-parameters of single clients, such as 'client-0 layers=4 lr=0.005; client-1 dropout=0'"""
+    """hyper-parameters of single clients, as in 'client-0 layers=4 lr=0.005; client-1 dropout=0'"""
     collect_models: bool = False
     """put every client's whole network into the run folder; else message passing never leaves its
     client"""
