@@ -35,7 +35,8 @@ from torch import Tensor
 from torch.nn import functional
 
 import autofgl
-from autofgl.federation.engines.inprocess import InProcess, PartyFactory
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.party import PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns import FLAGCNS
 from autofgl.nn.features import InputFeatures

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.federation import Observer
 from autofgl.federation.party import Party
 from autofgl.federation.payload import Payload
-from autofgl.federation.traffic import Observer
 from autofgl.graphs.client_graph import Boundary, ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.nn.models.spec import NetworkSpec

@@ -1,6 +1,9 @@
 """Imports point one way."""
 
 import ast
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,8 @@ import pytest
 import autofgl
 
 SOURCE = Path(autofgl.__file__).parent
-SHARED = {"errors", "seeding", "atomic"}
+SHARED = {"errors", "seeding", "atomic", "version", "workers"}
+BASE = {"graphs", "federation", "nn", "secure", "search"}
 
 #: What each part may import besides itself and the shared modules.
 ALLOWED: dict[str, set[str]] = {
@@ -17,60 +21,92 @@ ALLOWED: dict[str, set[str]] = {
     "nn": {"graphs"},
     "secure": set(),
     "search": set(),
-    "methods": {"graphs", "federation", "nn", "secure", "search"},
-    "runs": {"graphs", "federation", "nn", "methods"},
-    "report": {"runs", "nn", "methods"},
+    "runtime": BASE,
+    "sharing": BASE | {"runtime"},
+    "methods": BASE | {"runtime", "sharing"},
+    "runs": {"graphs", "federation", "nn", "methods", "runtime"},
+    "report": {"runs", "nn"},
     "compare": {"report", "reproduce", "runs", "methods", "graphs", "config"},
     "reproduce": {"report", "runs", "methods", "nn", "config", "api"},
-    "sites": {"graphs", "federation", "methods", "secure", "runs", "config", "execution"},
-}
+    "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
+    "sites": {
+        "graphs", "federation", "methods", "runtime", "secure", "runs", "config", "execution",
+    },
+}  # fmt: skip
 
-#: The only modules that may import these packages.
+#: The only files and folders that may import these packages.
 ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
     "tensorboard": {"runs/tensorboard.py"},
     "msgpack": {"federation/payload.py"},
-    "typer": {"cli.py", "cli_pages.py", "cli_options.py", "cli_site.py"},
-    "tenseal": {"secure/ckks.py"},
+    "typer": {"cli.py", "cli_pages.py", "cli_options.py", "cli_site.py", "cli"},
+    "tenseal": {"secure/ckks.py", "secure/ckks"},
     "optuna": {"search/bayes.py", "search/study_file.py"},
     "sqlalchemy": {"search/study_file.py"},
-    "nvflare": {
-        f"federation/engines/nvflare_{part}.py"
-        for part in ("bridge", "calls", "guard", "kits", "session", "site")
-    },
+    "nvflare": {"federation/engines/nvflare"},
     "pickle": {"graphs/raw_files.py"},
 }
 
 
-def imported(path: Path) -> set[str]:
+@cache
+def imported(source: str) -> set[str]:
     """Full names of all modules that a file imports anywhere, under TYPE_CHECKING too."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    names = set()
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found.add(str(node.module))
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            assert node.level == 0, f"relative import in line {node.lineno}"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def parts_of_ours(source: str) -> set[str]:
+    """The parts of this package that a file imports; ``autofgl`` for the package itself."""
+    ours = (name.split(".") for name in imported(source) if name.split(".")[0] == "autofgl")
+    return {words[1] if len(words) > 1 else words[0] for words in ours}
 
 
 @pytest.mark.parametrize("part", ALLOWED)
 def test_parts_know_only_the_parts_below_them(part: str) -> None:
     allowed = ALLOWED[part] | SHARED | {part}
     for path in (SOURCE / part).rglob("*.py"):
-        parts = {name.split(".")[1] for name in imported(path) if name.startswith("autofgl.")}
+        parts = parts_of_ours(path.read_text())
         assert parts <= allowed, f"{path} imports {parts - allowed}"
+
+
+@pytest.mark.parametrize(
+    ("source", "parts"),
+    [
+        ("import autofgl", {"autofgl"}),
+        ("import autofgl as package", {"autofgl"}),
+        ("from autofgl import __version__", {"__version__"}),
+        ("from autofgl import atomic", {"atomic"}),
+        ("import autofgl.graphs.cut", {"graphs"}),
+        ("def f():\n    from autofgl.graphs.cut import pool", {"graphs"}),
+        ("import autofglish", set()),
+    ],
+)
+def test_imports_of_the_package_itself_are_seen(source: str, parts: set[str]) -> None:
+    assert parts_of_ours(source) == parts
 
 
 @pytest.mark.parametrize("package", ONLY_IN)
 def test_packages_stay_where_they_belong(package: str) -> None:
-    users = {
-        path.relative_to(SOURCE).as_posix()
-        for path in SOURCE.rglob("*.py")
-        if any(name.split(".")[0] == package for name in imported(path))
-    }
-    assert users <= ONLY_IN[package]
+    for path in SOURCE.rglob("*.py"):
+        if any(name.split(".")[0] == package for name in imported(path.read_text())):
+            file = path.relative_to(SOURCE)
+            places = {file.as_posix(), *(folder.as_posix() for folder in file.parents)}
+            assert places & ONLY_IN[package], f"{file} imports {package}"
+
+
+def test_the_federation_imports_without_torch() -> None:
+    """Whoever names an engine, issues kits or stops a site need not wait for torch."""
+    files = (SOURCE / "federation").rglob("*.py")
+    modules = [path.relative_to(SOURCE.parent).with_suffix("").parts for path in files]
+    names = [".".join(parts) for parts in modules if parts[-1] != "site"]  # that one needs nvflare
+    code = f"import sys, {', '.join(names)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_public_names() -> None:

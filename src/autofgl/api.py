@@ -269,7 +269,7 @@ def _execute(
 ) -> Result:
     known = Known(len(clients), describe(clients).cut_share, held)
     if config.engine == "nvflare":
-        from autofgl.sites.local_run import run_as_sites
+        from autofgl.sites.submit import run_as_sites
 
         return run_as_sites(config, layers, clients, known, folder, console)
     federation = _federation(config, layers, clients, folder)

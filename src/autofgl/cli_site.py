@@ -26,7 +26,7 @@ def provision(
     out: Annotated[Path, typer.Option(help="Folder for the kits.")] = Path("kits"),
 ) -> None:
     """Make a CA and a start-up kit for each machine; run again, it renews them all."""
-    from autofgl.sites.kits import provision as make
+    from autofgl.sites.provisioning import provision_kits as make
 
     kits = make(project, out)
     _tell(f"server:       {kits.server}")
@@ -41,8 +41,7 @@ def server(
     kit: Annotated[Path, typer.Option(help="The server's kit.")] = Path("kits/server"),
 ) -> None:
     """Run the server until Ctrl-C."""
-    from autofgl.sites.kits import open_kit
-    from autofgl.sites.operate import run_kit
+    from autofgl.sites.provisioning import open_kit, run_kit
 
     run_kit(open_kit(kit, site=False), _tell)
 
@@ -59,11 +58,11 @@ def join(
     ] = None,
 ) -> None:
     """Take part as a site, with its own graph and policy, until Ctrl-C."""
-    from autofgl.sites.kits import furnish, open_kit
-    from autofgl.sites.operate import run_kit
+    from autofgl.sites.join import prepare_site
+    from autofgl.sites.provisioning import open_kit, run_kit
 
     opened = open_kit(kit, site=True)
-    furnish(opened, graph, policy, state)
+    prepare_site(opened, graph, policy, state)
     run_kit(opened, _tell)
 
 
@@ -100,8 +99,8 @@ def submit(
 @app.command()
 def status(kits: _Kits = Path("kits")) -> None:
     """Which sites are connected to the server."""
-    from autofgl.sites.kits import open_kit
-    from autofgl.sites.operate import status as ask
+    from autofgl.sites.provisioning import open_kit
+    from autofgl.sites.provisioning import site_status as ask
     from autofgl.terminal import show_table
 
     kit = open_kit(kits / "server", site=False)
@@ -115,7 +114,7 @@ def logs(
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines.")] = 40,
 ) -> None:
     """The end of a kit's log and of its last job's."""
-    from autofgl.sites.operate import logs as read
+    from autofgl.sites.provisioning import kit_logs as read
 
     _tell(read(kit, lines))
 
@@ -125,7 +124,7 @@ def stop(
     kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
 ) -> None:
     """End the processes of a kit, those of jobs too."""
-    from autofgl.federation.engines import processes
+    from autofgl.federation.engines.nvflare import processes
 
     processes.stop(kit)
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from autofgl.federation import host
+from autofgl.federation.engines.nvflare import host
 from autofgl.federation.party import Context, Party, PeerFailed, Refused
 from autofgl.federation.payload import Payload, encode
 

@@ -18,10 +18,9 @@ from echo_party import EchoParty
 
 from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import InProcess
-from autofgl.federation.engines.loopback import Loopback
-from autofgl.federation.engines.nvflare import NVFlare
-from autofgl.federation.engines.nvflare_line import Line
-from autofgl.federation.engines.processes import running
+from autofgl.federation.engines.nvflare.engine import NVFlare
+from autofgl.federation.engines.nvflare.line import JobLine
+from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.federation.federation import Federation
 from autofgl.federation.payload import encode
 
@@ -36,7 +35,7 @@ Start = Callable[[], Federation]
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line]:
+def line(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobLine]:
     """A job with echo parties at three sites: a process each, mutual TLS between them."""
     here = Path(__file__).parent
     states = tmp_path_factory.mktemp("sites")
@@ -176,7 +175,7 @@ def test_peers_fail_normally(federation: Federation, op: str, kind: str) -> None
     assert reply["kind"] == kind
 
 
-def test_a_lost_peer_is_told(federation: Federation) -> None:
+def test_a_lost_peer_is_named_lost(federation: Federation) -> None:
     federation.call("die", to=["c"])
     reply = federation.call("ask", {"peer": "c", "op": "name"}, to=["a"]).ok["a"]
     assert reply["kind"] == "lost"
@@ -221,7 +220,7 @@ def test_payloads_that_may_not_travel_are_refused_at_the_sender(federation: Fede
 
 
 @pytest.mark.slow
-def test_malformed_and_oversized_answers_of_a_site_are_its_own_failure(line: Line) -> None:
+def test_malformed_and_oversized_answers_of_a_site_are_its_own_failure(line: JobLine) -> None:
     engine = NVFlare(line, NAMES, keep_job=True, limit=1 << 16)
     engine.open({"run": "malformed"})
     for garbage in (b"nonsense", encode({"total": 1})[:-1], encode({"total": 1}) + b"more"):

@@ -1,14 +1,14 @@
 """A party in a process of its own, without a network: who may call what, and what comes back."""
 
+import shutil
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from autofgl.errors import PayloadError
-from autofgl.federation.frames import join, split
-from autofgl.federation.host import PartyHost
+from autofgl.federation.engines.nvflare.host import PartyHost
+from autofgl.federation.engines.nvflare.line import pack_message, unpack_message
 from autofgl.federation.party import Context, Party, PeerFailed, Refused
 from autofgl.federation.payload import Payload, decode, encode
 
@@ -56,7 +56,7 @@ class Builder:
 
 
 def to_peer(peer: str, op: str, data: bytes) -> bytes:
-    return join({"kind": "ok", "message": ""}, encode({"total": 7}))
+    return pack_message({"kind": "ok", "message": ""}, encode({"total": 7}))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def ask(
     host: PartyHost, op: str, payload: Payload | None = None, caller: str = "server"
 ) -> Payload:
     """The answer's note, with its payload if it is good."""
-    note, body = split(host.answer(caller, op, encode(payload or {})))
+    note, body = unpack_message(host.answer(caller, op, encode(payload or {})))
     return {**note, "reply": decode(body)} if note["kind"] == "ok" else note
 
 
@@ -83,7 +83,7 @@ def test_a_party_is_opened_and_answers(host: PartyHost) -> None:
     assert ask(host, "@hello", {"version": "1"})["reply"] == {"classes": 3}
 
 
-def test_refusals_of_the_site_are_told(host: PartyHost) -> None:
+def test_refusals_of_the_site_reach_the_server(host: PartyHost) -> None:
     assert ask(host, "@hello", {"version": "2"}) == {
         "kind": "refused", "message": "another version", "peer": {},
     }  # fmt: skip
@@ -108,7 +108,7 @@ def test_the_server_cannot_reach_peer_operations_or_others(host: PartyHost) -> N
 def test_malformed_and_oversized_messages_are_answers(host: PartyHost) -> None:
     begin(host)
     for data in (b"", b"nonsense", encode({"by": 1})[:-1], encode({"by": np.zeros(1000)})):
-        note, _ = split(host.answer("server", "add", data))
+        note, _ = unpack_message(host.answer("server", "add", data))
         assert note["kind"] == "exception"
         assert note["message"].startswith("PayloadError: ")
     assert ask(host, "add", {"by": 1})["reply"] == {"total": 1}
@@ -138,6 +138,18 @@ def test_states_are_kept_below_the_sites_own_folder(host: PartyHost, tmp_path: P
     assert not list(tmp_path.rglob("*.afp"))
 
 
+def test_a_folder_that_is_deleted_meanwhile_is_a_failure(host: PartyHost, tmp_path: Path) -> None:
+    begin(host)
+    shutil.rmtree(tmp_path)
+    answer = ask(host, "@checkpoint", {"tag": "round-1"})
+    assert (answer["kind"], answer["message"].partition(": ")[0]) == (
+        "exception",
+        "CheckpointError",
+    )
+    assert answer["message"].endswith("was deleted while the run was using it: start the run again")
+    assert not tmp_path.exists()
+
+
 @pytest.mark.parametrize("name", ["../up", "/etc", "", ".hidden", "a/b", 7, None])
 def test_the_server_names_no_paths(host: PartyHost, tmp_path: Path, name: object) -> None:
     payload = {"run": name} if name is not None else {"run": []}
@@ -149,7 +161,7 @@ def test_the_server_names_no_paths(host: PartyHost, tmp_path: Path, name: object
     assert not list(tmp_path.rglob("*.afp"))
 
 
-def test_peer_traffic_is_told_once(host: PartyHost) -> None:
+def test_peer_traffic_is_reported_once(host: PartyHost) -> None:
     begin(host)
     answer = ask(host, "ask")
     sizes = [len(encode({"x": np.zeros(10)})), len(encode({"total": 7}))]
@@ -157,9 +169,9 @@ def test_peer_traffic_is_told_once(host: PartyHost) -> None:
     assert ask(host, "add", {"by": 0})["peer"] == {}
 
 
-def test_a_peer_that_fails_is_told_to_the_party(tmp_path: Path) -> None:
+def test_a_peers_failure_reaches_the_party(tmp_path: Path) -> None:
     def refuse(peer: str, op: str, data: bytes) -> bytes:
-        return join({"kind": "refused", "message": "no"})
+        return pack_message({"kind": "refused", "message": "no"})
 
     host = PartyHost("a", Builder(), tmp_path, refuse)
     begin(host)
@@ -174,16 +186,3 @@ def test_a_peer_that_fails_is_told_to_the_party(tmp_path: Path) -> None:
     begin(host)
     assert ask(host, "ask")["message"] == "PeerFailed: b: is gone"
     assert ask(host, "add", {"by": 1})["kind"] == "ok"
-
-
-@pytest.mark.parametrize(
-    "message", [b"", b"\0", b"\xff\xff\xff\xff", b"\4\0\0\0abcd", b"\0\0\0\0", "text"]
-)
-def test_damaged_frames_are_rejected(message: bytes) -> None:
-    with pytest.raises(PayloadError):
-        split(message)
-
-
-def test_frames_round_trip() -> None:
-    assert split(join({"kind": "ok"}, b"body")) == ({"kind": "ok"}, b"body")
-    assert split(join({})) == ({}, b"")

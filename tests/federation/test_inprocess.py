@@ -1,16 +1,15 @@
+import shutil
 import threading
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import pytest
 import torch
 
-from autofgl.errors import AutoFGLError, FederationError
-from autofgl.federation.checkpoints import read_payload, write_payload
+from autofgl.errors import FederationError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.party import Context, Party
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import CheckpointError, Payload
 
 
 class Gate(Party):
@@ -39,6 +38,7 @@ def test_parties_run_at_the_same_time() -> None:
 
 def test_parties_use_one_torch_thread_and_leave_the_caller_alone() -> None:
     torch.set_num_threads(2)
+    assert torch.get_num_threads() == 2, "torch settles a thread's number at its first use"
     federation = InProcess({"a": Gate})
     try:
         assert federation.call("threads").ok["a"]["threads"] == 1
@@ -85,11 +85,12 @@ def test_a_federation_needs_parties_and_a_folder_for_checkpoints() -> None:
     federation.close()
 
 
-def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.afp"
-    write_payload(path, {"x": np.arange(10)})
-    assert np.array_equal(read_payload(path)["x"], np.arange(10))
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(AutoFGLError, match=r"a\.afp is damaged"):
-        read_payload(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.afp"]
+def test_a_folder_that_is_deleted_meanwhile_is_a_sentence(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    federation = InProcess({"a": Gate, "b": Gate}, folder=run / "checkpoint")
+    federation.checkpoint("round-1")
+    shutil.rmtree(run)
+    with pytest.raises(CheckpointError, match=r"checkpoint was deleted .*: start the run again$"):
+        federation.checkpoint("round-2")
+    assert not run.exists(), "half a run folder would look like a run"
+    federation.close()

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from autofgl.errors import FederationError, UserError
-from autofgl.federation.engines.nvflare import NVFlare
-from autofgl.federation.engines.nvflare_line import Line
-from autofgl.federation.frames import join, split
+from autofgl.federation.engines.nvflare.engine import NVFlare
+from autofgl.federation.engines.nvflare.line import JobLine, Pipe, pack_message, unpack_message
 from autofgl.federation.payload import Payload, encode
-from autofgl.federation.pipe import Pipe
 
 #: What a site answers to an operation: a message, or nothing at all.
 Site = Callable[[str, bytes], bytes | None]
@@ -27,17 +25,19 @@ class Bridge:
         ours, theirs = socket.socketpair()
         self.sites = sites
         self.pipe = Pipe(theirs)
-        self.line = Line(Pipe(ours))
+        self.line = JobLine(Pipe(ours))
         self.thread = threading.Thread(target=self._serve, daemon=True)
         self.thread.start()
 
     def _serve(self) -> None:
         with suppress(EOFError, OSError):
             while True:
-                note, data = split(self.pipe.receive())
+                note, data = unpack_message(self.pipe.receive())
                 answer = self.sites[note["party"]](note["op"], data)
                 if answer is not None:
-                    self.pipe.send(join({"id": note["id"], "kind": "ok", "message": ""}, answer))
+                    self.pipe.send(
+                        pack_message({"id": note["id"], "kind": "ok", "message": ""}, answer)
+                    )
 
     def close(self) -> None:
         self.line.hang_up()
@@ -46,7 +46,7 @@ class Bridge:
 
 
 def good(op: str, data: bytes) -> bytes:
-    return join({"kind": "ok", "message": "", "peer": {}}, data)
+    return pack_message({"kind": "ok", "message": "", "peer": {}}, data)
 
 
 def answering(message: bytes) -> Site:
@@ -78,13 +78,13 @@ def test_answers_come_back_and_are_counted(bridge: Bridge) -> None:
     [
         b"nonsense",
         b"\xff\xff\xff\xff",
-        join({"kind": "ok"}),
-        join({"kind": 7, "message": "x"}),
-        join({"kind": "ok", "message": "", "peer": {}}, b"no payload"),
-        join({"kind": "ok", "message": "", "peer": {}}, encode({"x": 1})[:-1]),
-        join({"kind": "ok", "message": "", "peer": {"op": ["many"]}}, encode({})),
-        join({"kind": "ok", "message": "", "peer": "text"}, encode({})),
-        join({"kind": "surprise", "message": ""}),
+        pack_message({"kind": "ok"}),
+        pack_message({"kind": 7, "message": "x"}),
+        pack_message({"kind": "ok", "message": "", "peer": {}}, b"no payload"),
+        pack_message({"kind": "ok", "message": "", "peer": {}}, encode({"x": 1})[:-1]),
+        pack_message({"kind": "ok", "message": "", "peer": {"op": ["many"]}}, encode({})),
+        pack_message({"kind": "ok", "message": "", "peer": "text"}, encode({})),
+        pack_message({"kind": "surprise", "message": ""}),
     ],
     ids=range(9),
 )
@@ -137,17 +137,17 @@ def test_all_are_lost_with_the_job(bridge: Bridge) -> None:
 
 def test_a_refusal_is_the_users_business_and_a_failure_is_not(bridge: Bridge) -> None:
     federation = engine(bridge)
-    bridge.sites["b"] = answering(join({"kind": "refused", "message": "policy: no"}))
+    bridge.sites["b"] = answering(pack_message({"kind": "refused", "message": "policy: no"}))
     with pytest.raises(UserError, match="site b refuses: policy: no"):
         federation.open({"run": "r"})
-    bridge.sites["b"] = answering(join({"kind": "exception", "message": "oh"}))
+    bridge.sites["b"] = answering(pack_message({"kind": "exception", "message": "oh"}))
     with pytest.raises(FederationError, match="site b exception: oh"):
         federation.hello({})
 
 
 def test_peer_traffic_is_counted(bridge: Bridge) -> None:
     note: Payload = {"kind": "ok", "message": "", "peer": {"fetch": [8, 16]}}
-    bridge.sites["b"] = answering(join(note, encode({})))
+    bridge.sites["b"] = answering(pack_message(note, encode({})))
     federation = engine(bridge)
     federation.call("round")
     row = federation.meter.ops["fetch"]
@@ -156,7 +156,7 @@ def test_peer_traffic_is_counted(bridge: Bridge) -> None:
 
 def test_a_lost_site_that_is_heard_again_has_returned(bridge: Bridge) -> None:
     heard: dict[str, float] = {"b": time.time()}
-    bridge.sites["b"] = answering(join({"kind": "lost", "message": "gone"}))
+    bridge.sites["b"] = answering(pack_message({"kind": "lost", "message": "gone"}))
     federation = engine(bridge, connected=lambda: heard)
     federation.call("round")
     federation.drop("b")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autofgl.federation.engines.processes import running, stop
+from autofgl.federation.engines.nvflare.processes import running, stop_kits
 
 
 def pretend(kit: Path, stubborn: bool = False) -> "subprocess.Popen[bytes]":
@@ -33,7 +33,7 @@ def test_only_a_kits_own_processes_are_ended(tmp_path: Path) -> None:
     stubborn = pretend(tmp_path / "a" / "job", stubborn=True)
     try:
         assert sorted(running(tmp_path / "a")) == sorted([mine.pid, stubborn.pid])
-        stop(tmp_path / "a", patience=0.3)
+        stop_kits(tmp_path / "a", patience=0.3)
         assert not running(tmp_path / "a")
         assert running(tmp_path / "ab") == [other.pid]
     finally:
@@ -49,8 +49,8 @@ def test_a_killed_coordinator_leaves_neither_processes_nor_keys(tmp_path: Path) 
     server = pretend(folder / "server")
     code = (
         "import sys, time; from pathlib import Path; "
-        "from autofgl.federation.engines import reaper; "
-        f"kept = reaper.start(Path({str(folder)!r})); print(flush=True); time.sleep(60)"
+        "from autofgl.federation.engines.nvflare.processes import start_reaper; "
+        f"kept = start_reaper(Path({str(folder)!r})); print(flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as coordinator:
         assert coordinator.stdout is not None

@@ -12,8 +12,7 @@ from typing import Any
 
 import yaml
 
-from autofgl.federation.engines.loopback import free_port
-from autofgl.federation.engines.processes import running, stop
+from autofgl.federation.engines.nvflare.processes import free_port, running, stop_kits
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graphs
 from autofgl.runs.history import read_history
@@ -112,7 +111,7 @@ class Operators:
             if process.poll() is None:
                 process.kill()
             process.communicate()
-        stop(self.kits / "server", *(self.kit(name) for name in self.names))
+        stop_kits(self.kits / "server", *(self.kit(name) for name in self.names))
 
 
 def _command(pid: int) -> str:

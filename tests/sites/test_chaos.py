@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from operators import Operators, figures, wait_until
 
 import autofgl
-from autofgl.federation.engines.processes import running
+from autofgl.federation.engines.nvflare.processes import running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runs.history import read_history
 
@@ -190,7 +190,9 @@ def test_a_site_refuses_what_its_policy_forbids(
 
 def test_a_site_with_another_version_refuses(operators: Operators, tmp_path: Path) -> None:
     name = operators.names[0]
-    (tmp_path / "sitecustomize.py").write_text("import autofgl\nautofgl.__version__ = '9.9'\n")
+    (tmp_path / "sitecustomize.py").write_text(
+        "from autofgl import version\nversion.__version__ = '9.9'\n"
+    )
     operators.kill(operators.kit(name))
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     operators.join(name, env={"PYTHONPATH": path})

@@ -1,4 +1,4 @@
-"""The coordinator's patience, with sites and jobs that are only told of."""
+"""The coordinator's patience, with sites and jobs that are only pretended."""
 
 from collections.abc import Iterator, Sequence
 from io import StringIO
@@ -11,12 +11,12 @@ from rich.console import Console
 from autofgl.config import check_config, sort_settings
 from autofgl.errors import FederationError, UserError
 from autofgl.execution import Known
-from autofgl.federation.checkpoints import write_payload
+from autofgl.federation.payload import write_payload
 from autofgl.methods.catalog import find_method
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import PartiesReturned
 from autofgl.sites import coordinator as module
-from autofgl.sites.coordinator import Coordinator, Venue
+from autofgl.sites.coordinator import Coordinator, Deployment
 
 
 class Sessions:
@@ -49,8 +49,8 @@ def make(tmp_path: Path, said: StringIO, grace: float = 0.0, **settings: Any) ->
     config = check_config({"method": "fedavg", "partition": "given", "settings": settings})
     layers = sort_settings(config, find_method("fedavg").Settings)
     folder = RunFolder.create(tmp_path / "run", {"method": "fedavg"})
-    venue = Venue(tmp_path, tmp_path, ["a", "b", "c"], grace_s=grace)
-    return Coordinator(config, layers, venue, "run", folder, Console(file=said, width=200))
+    deployment = Deployment(tmp_path, tmp_path, ["a", "b", "c"], grace_s=grace)
+    return Coordinator(config, layers, deployment, "run", folder, Console(file=said, width=200))
 
 
 def reach(tmp_path: Path, at: int, *parties: str) -> None:
@@ -83,7 +83,7 @@ def test_the_server_is_waited_for(
             raise FederationError("the server does not answer")
         return Sessions([["a"]])
 
-    monkeypatch.setattr(module, "Session", connect)
+    monkeypatch.setattr(module, "ServerSession", connect)
     make(tmp_path, said)._connect()
     assert len(tries) == 4
     assert said.getvalue() == "waiting for the server: the server does not answer\n"
@@ -95,16 +95,16 @@ def test_jobs_follow_each_other_while_the_run_gets_further(
     coordinator = make(tmp_path, said)
     jobs = iter(range(12))
 
-    def sitting(known: Known) -> str:
+    def run_job(data: Known) -> str:
         at = next(jobs)
         if at == 3:
             raise PartiesReturned(["b"])
         if at < 9:
             reach(tmp_path, at)
-            raise module._Broken("a is lost")
+            raise module._JobFailed("a is lost")
         return "result"
 
-    monkeypatch.setattr(coordinator, "_sitting", sitting)
+    monkeypatch.setattr(coordinator, "_run_job", run_job)
     assert coordinator.run(Known(3)) == "result"
     assert "b can take part again: going on with all sites\n" in said.getvalue()
     assert said.getvalue().count("a is lost: beginning a new job\n") == 8
@@ -115,10 +115,10 @@ def test_a_run_that_gets_no_further_is_given_up(
 ) -> None:
     coordinator = make(tmp_path, said)
 
-    def sitting(known: Known) -> str:
-        raise module._Broken("a is lost")
+    def run_job(data: Known) -> str:
+        raise module._JobFailed("a is lost")
 
-    monkeypatch.setattr(coordinator, "_sitting", sitting)
+    monkeypatch.setattr(coordinator, "_run_job", run_job)
     with pytest.raises(FederationError, match="given up after 5 tries: a is lost"):
         coordinator.run(Known(3))
 
@@ -130,7 +130,7 @@ def test_a_site_that_is_lost_again_and_again_is_left_out(
     jobs = iter(range(20))
     seen: list[list[str]] = []
 
-    def sitting(known: Known) -> str:
+    def run_job(data: Known) -> str:
         seen.append(coordinator._wait_for_sites(Sessions([["a", "b", "c"]])))
         if next(jobs) in (3, 12):
             reach(tmp_path, 7 + len(seen), "a", "b", "c")
@@ -138,7 +138,7 @@ def test_a_site_that_is_lost_again_and_again_is_left_out(
             raise PartiesReturned(["b"])
         return "result"
 
-    monkeypatch.setattr(coordinator, "_sitting", sitting)
+    monkeypatch.setattr(coordinator, "_run_job", run_job)
     assert coordinator.run(Known(3)) == "result"
     assert seen == [["a", "b", "c"]] * 8 + [["a", "c"]]
     assert "b was lost 5 times without getting any further: left out\n" in said.getvalue()

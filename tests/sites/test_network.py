@@ -13,7 +13,7 @@ from network import Network, possible
 from operators import Operators, figures
 
 import autofgl
-from autofgl.federation.engines.processes import running
+from autofgl.federation.engines.nvflare.processes import running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runs.history import read_history
 

@@ -1,112 +1,13 @@
-"""What a site allows, by itself: no network, no process."""
+"""What a site allows."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from autofgl.methods.settings import FederatedSettings
 
-import autofgl
 from autofgl.errors import UserError
-from autofgl.federation.engines.nvflare_stub import client_config, write_job
-from autofgl.federation.party import Context, Refused
-from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.files import save_graph
-from autofgl.sites.local import LocalSite, SiteConfig
+from autofgl.federation.party import Refused
 from autofgl.sites.policy import TEMPLATE, Policy
-from autofgl.sites.submit import read_run
-
-guard = pytest.importorskip("autofgl.federation.engines.nvflare_guard")
-NAMES = ("client-0", "client-1", "client-2")
-
-
-class NoPeers:
-    def call(self, peer: str, op: str, payload: Any = None) -> Any:
-        raise AssertionError
-
-
-@pytest.fixture
-def config(small_clients: list[ClientGraph], tmp_path: Path) -> SiteConfig:
-    path = tmp_path / "own.npz"
-    save_graph(path, small_clients[0])
-    return SiteConfig(
-        name=NAMES[0],
-        graph=str(path),
-        state=str(tmp_path / "state"),
-        policy=str(tmp_path / "policy.yaml"),
-    )
-
-
-def opening(**more: Any) -> dict[str, Any]:
-    whole = {
-        "run": "r", "method": "fedavg", "settings": {"rounds": 5}, "secure": "none", "seed": 0,
-        "classes": 3,
-    }  # fmt: skip
-    return {**whole, **more}
-
-
-def build(config: SiteConfig, **more: Any) -> Any:
-    return LocalSite(config.model_dump()).build(
-        opening(**more), Context(NAMES[0], NAMES, NoPeers())
-    )
-
-
-def test_a_site_builds_its_party_from_its_own_graph(config: SiteConfig) -> None:
-    party = build(config)
-    assert "round" in party.operations
-    hello = LocalSite(config.model_dump()).hello({"version": autofgl.__version__})
-    assert hello == {"classes": 3, "features": 36}
-
-
-@pytest.mark.parametrize(
-    ("rules", "asked", "reason"),
-    [
-        ("methods: [fl-agcns]", {}, "method 'fedavg' is not among fl-agcns"),
-        ("secure: [ckks, shares]", {}, "secure mode 'none' is not among ckks, shares"),
-        ("max_rounds: 4", {}, "5 rounds are more than 4"),
-        ("min_parties: 4", {}, "a sum of 3 parties"),
-        ("min_parties: 3", {"secure": "shares"}, "a sum of 2 parties"),
-        (
-            "min_parties: 3",
-            {"secure": "shares", "settings": {"secure_threshold": 2}},
-            "a sum of 2 parties",
-        ),
-        ("", {"method": "nonsense"}, "method 'nonsense' is unknown here"),
-        ("", {"settings": {"nonsense": 1}}, "nonsense"),
-        ("", {"settings": {"rounds": -1}}, "rounds"),
-        ("", {"secure": "nonsense"}, "unknown secure mode"),
-        ("", {"classes": 1}, "label"),
-    ],
-)
-def test_what_a_site_refuses(
-    config: SiteConfig, rules: str, asked: dict[str, Any], reason: str
-) -> None:
-    Path(config.policy).write_text(rules)
-    with pytest.raises(Refused, match=reason):
-        build(config, **asked)
-
-
-def test_a_threshold_satisfies_the_policy(config: SiteConfig) -> None:
-    Path(config.policy).write_text("min_parties: 3\nsecure: [shares]\nmethods: [fedavg]\n")
-    build(config, secure="shares", settings={"secure_threshold": 3})
-
-
-def test_another_version_is_refused(config: SiteConfig) -> None:
-    with pytest.raises(Refused, match=r"the coordinator 9\.9: install the same"):
-        LocalSite(config.model_dump()).hello({"version": "9.9"})
-
-
-def test_another_graph_is_refused_in_a_run_under_way(
-    config: SiteConfig, small_clients: list[ClientGraph]
-) -> None:
-    build(config)
-    relabelled = replace(small_clients[0], y=(small_clients[0].y + 1) % 3)
-    save_graph(Path(config.graph), relabelled)
-    with pytest.raises(Refused, match="not the one that this run was started on"):
-        build(config)
-    build(config, run="another")
 
 
 @pytest.mark.parametrize(
@@ -136,52 +37,3 @@ def test_the_template_allows_all_and_its_lines_are_valid(tmp_path: Path) -> None
     assert policy.secure == ("ckks", "shares")
     with pytest.raises(Refused):
         policy.check("fedavg", "none", FederatedSettings(), 3)
-
-
-def job(tmp_path: Path) -> Path:
-    return write_job(tmp_path / "job", NAMES) / "app"
-
-
-def test_only_our_stub_is_let_in(tmp_path: Path) -> None:
-    app = job(tmp_path)
-    assert guard.refusal(app) == ""
-    (app / ".__nvfl_sig.json").write_text("{}")
-    assert guard.refusal(app) == ""
-    (app / "custom").mkdir()
-    (app / "custom" / "evil.py").write_text("")
-    assert "brings files of its own: custom/evil.py" in guard.refusal(app)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        (
-            {"components": [{"id": "_client", "path": "os.system", "args": {}}]},
-            "not AutoFGL's stub",
-        ),
-        ({"task_data_filters": []}, "not AutoFGL's stub"),
-        ({"autofgl": "9.9"}, "the coordinator 9.9: install the same"),
-    ],
-)
-def test_other_jobs_are_refused(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
-    app = job(tmp_path)
-    file = app / "config" / "config_fed_client.json"
-    file.write_text(json.dumps({**client_config(), **change}))
-    assert reason in guard.refusal(app)
-    file.write_text("nonsense")
-    assert "cannot be read" in guard.refusal(app)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("method: fedavg\ndataset: cora", "every site has its own graph"),
-        ("method: centralized", "cannot run across sites"),
-        ("method: fedavgg", "fedavg"),
-        ("method: fedavg\nnonsense: 1", "nonsense"),
-    ],
-)
-def test_runs_that_make_no_sense_across_sites(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / "run.yaml").write_text(text)
-    with pytest.raises(UserError, match=message):
-        read_run(tmp_path / "run.yaml")

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from deployment import configure, coordinate, deployment, prepare
 from operators import figures
-from venue import configure, coordinate, furnish, venue
 
 import autofgl
-from autofgl.federation.engines.loopback import Loopback
-from autofgl.federation.engines.processes import running
+from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
 
 pytestmark = pytest.mark.slow
@@ -29,7 +28,7 @@ def sites(
     small_clients: list[ClientGraph], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Loopback]:
     with Loopback([client.name for client in small_clients]) as loopback:
-        furnish(loopback, small_clients, tmp_path_factory.mktemp("states"))
+        prepare(loopback, small_clients, tmp_path_factory.mktemp("states"))
         loopback.start()
         yield loopback
     assert not running(loopback.folder)
@@ -55,7 +54,7 @@ def test_sites_equal_threads(
 ) -> None:
     here, there = tmp_path / "here", tmp_path / f"there-{method}-{secure}"
     autofgl.run(method, small_clients, secure=secure, out=here, **settings)
-    coordinate(configure(method, secure, **settings), venue(sites), there)
+    coordinate(configure(method, secure, **settings), deployment(sites), there)
     assert figures(there) == figures(here)
     ours, theirs = ((out / "model.safetensors").read_bytes() for out in (there, here))
     assert ours == theirs

@@ -1,12 +1,64 @@
-"""The server side: all that a method sees of the clients."""
+"""The server side: all that a method sees of the clients, and the meter of what crosses."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, Protocol, TypeAlias
 
 from autofgl.errors import FederationError
 from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload
-from autofgl.federation.traffic import Traffic
+
+Direction: TypeAlias = Literal["down", "up", "peer"]
+
+#: Called with direction, party, operation and payload of each message; for tests and audits.
+Observer: TypeAlias = Callable[[Direction, str, str, Payload], None]
+
+
+@dataclass
+class OpTraffic:
+    """Bytes and messages of one operation: to clients, to the server, between clients."""
+
+    bytes_down: int = 0
+    bytes_up: int = 0
+    bytes_peer: int = 0
+    messages_down: int = 0
+    messages_up: int = 0
+    messages_peer: int = 0
+
+
+class Traffic:
+    """Bytes and messages per operation. The figures are those of the encoded payloads.
+
+    Every engine counts the same bytes for the same payloads; framing and encryption of a
+    particular transport are not counted.
+    """
+
+    def __init__(self) -> None:
+        self.ops: dict[str, OpTraffic] = {}
+        self._lock = threading.Lock()
+
+    def count(self, direction: Direction, op: str, size: int) -> None:
+        """Count one message."""
+        with self._lock:
+            row = vars(self.ops.get(op) or self.ops.setdefault(op, OpTraffic()))
+            row[f"bytes_{direction}"] += size
+            row[f"messages_{direction}"] += 1
+
+    def total(self, direction: Direction) -> int:
+        """Bytes in one direction over all operations."""
+        with self._lock:
+            return sum(getattr(row, f"bytes_{direction}") for row in self.ops.values())
+
+    def state(self) -> Payload:
+        """The counters, for a checkpoint."""
+        with self._lock:
+            return {op: asdict(row) for op, row in self.ops.items()}
+
+    def load_state(self, state: Payload) -> None:
+        """Go on counting from a checkpoint."""
+        with self._lock:
+            self.ops = {op: OpTraffic(**row) for op, row in state.items()}
 
 
 class Federation(Protocol):
@@ -17,12 +69,10 @@ class Federation(Protocol):
     @property
     def parties(self) -> Sequence[str]:
         """Names of the parties that take part, in order."""
-        ...
 
     @property
     def returned(self) -> Sequence[str]:
         """Parties that were lost and could take part again, if the run is begun anew."""
-        ...
 
     def call(
         self,
@@ -50,27 +100,21 @@ class Federation(Protocol):
         Raises:
             FederationError: Fewer than ``min_ok`` parties answered.
         """
-        ...
 
     def drop(self, party: str) -> None:
         """Go on without a party."""
-        ...
 
     def checkpoint(self, tag: str) -> None:
         """Have every party keep its state under a tag, at its own place."""
-        ...
 
     def restore(self, tag: str) -> None:
         """Have every party load the state that it kept under a tag."""
-        ...
 
     def forget(self, tag: str) -> None:
         """Have every party delete the state that it kept under a tag."""
-        ...
 
     def close(self) -> None:
         """Let the parties go."""
-        ...
 
 
 def require(op: str, replies: Replies, min_ok: int | None) -> Replies:

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import CheckpointError, Payload, read_payload, write_payload
 
 
 class Refused(AutoFGLError):
@@ -34,12 +35,11 @@ class Peers(Protocol):
         Raises:
             PeerFailed: The peer is gone, refused, or failed.
         """
-        ...
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a party is told when it is built.
+    """What a party learns when it is built.
 
     Attributes:
         name: The party's own name.
@@ -85,8 +85,56 @@ class Party:
         return reply
 
 
-#: Builds a party where its data is.
+#: Builds a party where it is to live.
 PartyFactory: TypeAlias = Callable[[Context], Party]
+
+
+class PartyStates:
+    """States of parties on disk: ``FOLDER/TAG/PARTY.afp``, each written whole or not at all.
+
+    The folder is made here, once. When it is missing later, somebody has deleted it.
+
+    Raises:
+        CheckpointError: The folder cannot be made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(
+                f"cannot make folder {folder} for checkpoints: {error.strerror}"
+            ) from error
+
+    def save(self, tag: str, name: str, party: Party) -> None:
+        """Keep a party's state under a tag."""
+        if not self._folder.is_dir():
+            raise CheckpointError(
+                f"folder {self._folder} was deleted while the run was using it: start the run again"
+            )
+        write_payload(self._file(tag, name), party.state())
+
+    def restore(self, tag: str, name: str, party: Party) -> None:
+        """Bring a party back to the state that it kept under a tag."""
+        party.load_state(read_payload(self._file(tag, name)))
+
+    def remove(self, tag: str, name: str) -> None:
+        """Delete what a party kept under a tag."""
+        file = self._file(tag, name)
+        file.unlink(missing_ok=True)
+        if file.parent.is_dir() and not any(file.parent.iterdir()):
+            file.parent.rmdir()
+
+    def _file(self, tag: str, name: str) -> Path:
+        return self._folder / tag / f"{name}.afp"
+
+
+def one_torch_thread() -> None:
+    """Have this thread compute alone: a party's numbers do not depend on the machine's cores."""
+    import torch  # here: whoever only names an engine need not wait for it
+
+    torch.set_num_threads(1)
 
 
 @dataclass(frozen=True)
@@ -110,9 +158,17 @@ class Replies:
     ok: Mapping[str, Payload]
     failed: Mapping[str, Failure]
 
+    @classmethod
+    def of(cls, outcomes: Mapping[str, Payload | Failure]) -> "Replies":
+        """Good answers and failures, apart."""
+        return cls(
+            {name: item for name, item in outcomes.items() if not isinstance(item, Failure)},
+            {name: item for name, item in outcomes.items() if isinstance(item, Failure)},
+        )
+
 
 def failure_of(error: BaseException) -> Failure:
-    """What the caller is told of an exception in a party."""
+    """What the caller learns of an exception in a party."""
     if isinstance(error, Refused):
         return Failure("refused", str(error))
     return Failure("exception", f"{type(error).__name__}: {error}")

@@ -7,19 +7,21 @@ and on disk it is::
 
 The header is a msgpack map in which every array and every byte string is replaced by a short
 note of its type and shape; the body holds their raw bytes, in order. Header and each piece of the
-body are padded to a multiple of eight. So the size of a message is known without encoding it, and
+body are padded to a multiple of eight. So the size of a message follows without encoding it, and
 decoding copies no array. Nothing in a message is ever executed: there is no pickle, and every
 type, size and shape is checked.
 """
 
 import math
 import struct
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgpack
 import numpy as np
 
-from autofgl.errors import PayloadError
+from autofgl.atomic import write_bytes
+from autofgl.errors import PayloadError, UserError
 
 #: ``dict[str, ndarray | bytes | str | int | float | bool | list | dict]``, checked at run time.
 Payload: TypeAlias = dict[str, Any]
@@ -35,6 +37,10 @@ DTYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", 
 _MAGIC = b"AFP1"
 _PREFIX = struct.Struct("<4sIQ")
 _ARRAY, _BYTES = 1, 2
+
+
+class CheckpointError(UserError):
+    """A checkpoint cannot be written or read."""
 
 
 def freeze(payload: Payload) -> Payload:
@@ -103,6 +109,35 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
     if body.left:
         raise PayloadError(f"message has {body.left} bytes that nothing refers to")
     return freeze(payload)
+
+
+def write_payload(path: Path, payload: Payload) -> None:
+    """Write a payload so that a crash leaves either the old file or the new one.
+
+    Raises:
+        CheckpointError: The disk is full, the folder is gone or may not be written.
+    """
+    try:
+        write_bytes(path, encode(payload))
+    except OSError as error:
+        raise CheckpointError(
+            f"cannot write checkpoint {path}: {error.strerror}: make sure that its folder can be "
+            "written and has room, then resume the run"
+        ) from error
+
+
+def read_payload(path: Path) -> Payload:
+    """Read what :func:`write_payload` wrote.
+
+    Raises:
+        CheckpointError: The file is missing or damaged.
+    """
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
+    except PayloadError as error:
+        raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
 
 
 class _Body:

@@ -13,13 +13,11 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-import autofgl
 from autofgl.config import Layers, RunConfig
 from autofgl.errors import AutoFGLError, FederationError, UserError
 from autofgl.execution import Known, execute
-from autofgl.federation.engines.nvflare import PATIENCE_S, NVFlare
-from autofgl.federation.engines.nvflare_line import open_line
-from autofgl.federation.engines.nvflare_session import Session
+from autofgl.federation.engines.nvflare.engine import PATIENCE_S, NVFlare
+from autofgl.federation.engines.nvflare.job import ServerSession, open_line
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
@@ -27,6 +25,7 @@ from autofgl.runs import checkpoint
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.loop import Interrupted, PartiesReturned
 from autofgl.runs.result import Result
+from autofgl.version import __version__
 
 #: Jobs in a row that may fail before the run is given up, if none gets any further; and returns of
 #: a site before it is left out, if it never stays until the next checkpoint.
@@ -34,7 +33,7 @@ _TRIES = 5
 
 
 @dataclass(frozen=True)
-class Venue:
+class Deployment:
     """Where a run takes place.
 
     Attributes:
@@ -44,7 +43,7 @@ class Venue:
         start_s: Seconds for a job to start.
         grace_s: Seconds to wait for all sites, before a run goes on with fewer.
         patience_s: Seconds without a sign of life after which a site counts as lost.
-        see_out: Whether a job's end is awaited; not needed where all processes are ended anyway.
+        await_end: Whether a job's end is awaited; not needed where all processes are ended anyway.
     """
 
     server: Path
@@ -53,41 +52,32 @@ class Venue:
     start_s: float = 180.0
     grace_s: float = 60.0
     patience_s: float = PATIENCE_S
-    see_out: bool = True
+    await_end: bool = True
 
 
 class Coordinator:
-    """Runs a configuration at a venue.
-
-    Args:
-        config: What to run.
-        layers: Its settings.
-        venue: Where.
-        run: Name under which the sites keep their states.
-        folder: The run folder.
-        console: Where progress and waiting are shown.
-    """
+    """Runs a configuration at sites, which keep their states under the name ``run``."""
 
     def __init__(
         self,
         config: RunConfig,
         layers: Layers,
-        venue: Venue,
+        deployment: Deployment,
         run: str,
         folder: RunFolder,
         console: Console | None,
     ) -> None:
         self._config = config
         self._layers = layers
-        self._venue = venue
+        self._deployment = deployment
         self._run = run
         self._folder = folder
         self._console = console
-        self._session: Session | None = None
-        self._sites = list(venue.sites)
+        self._session: ServerSession | None = None
+        self._sites = list(deployment.sites)
         self._returns: dict[tuple[str, str], int] = {}
 
-    def run(self, known: Known) -> Result:
+    def run(self, data: Known) -> Result:
         """Go on until the run is finished.
 
         Raises:
@@ -98,20 +88,20 @@ class Coordinator:
         try:
             while True:
                 try:
-                    return self._sitting(known)
+                    return self._run_job(data)
                 except PartiesReturned as returned:
-                    self._welcome(returned)
-                except _Broken as broken:
+                    self._take_back(returned)
+                except _JobFailed as failed:
                     if self._reached() > reached:
                         tries = 0
                     tries, reached = tries + 1, self._reached()
                     if tries == _TRIES:
-                        raise FederationError(f"given up after {tries} tries: {broken}") from broken
-                    self._tell(f"{broken}: beginning a new job")
+                        raise FederationError(f"given up after {tries} tries: {failed}") from failed
+                    self._tell(f"{failed}: beginning a new job")
         finally:
             self._close_session()
 
-    def _welcome(self, returned: PartiesReturned) -> None:
+    def _take_back(self, returned: PartiesReturned) -> None:
         """Take sites back, except those that are lost again and again before a checkpoint."""
         self._tell(f"{returned}: going on with all sites")
         for name in returned.parties:
@@ -121,35 +111,34 @@ class Coordinator:
                 self._tell(f"{name} was lost {_TRIES} times without getting any further: left out")
                 self._sites.remove(name)
 
-    def _sitting(self, known: Known) -> Result:
+    def _run_job(self, data: Known) -> Result:
         """One job: from the newest checkpoint as far as it goes."""
         federation: NVFlare | None = None
         try:
             federation = self._assemble()
             return execute(
-                self._config, self._layers, federation, known, self._folder, self._console
+                self._config, self._layers, federation, data, self._folder, self._console
             )
         except (UserError, Interrupted, PartiesReturned):
             raise
         except AutoFGLError as error:
             if federation is not None and not federation.lost:
                 raise
-            raise _Broken(str(error)) from error
+            raise _JobFailed(str(error)) from error
         finally:
             if federation is not None:
                 federation.close()
 
     def _assemble(self) -> NVFlare:
         """A federation of all sites, or of enough of them, with their parties built."""
-        session = self._connect()
+        session, place = self._connect(), self._deployment
         sites = self._wait_for_sites(session)
-        venue = self._venue
-        line = open_line(session, venue.server, sites, venue.start_s, venue.see_out)
+        line = open_line(session, place.server, sites, place.start_s, place.await_end)
         federation = NVFlare(
             line,
             sites,
             folder=self._folder.checkpoints,
-            patience=venue.patience_s,
+            patience=place.patience_s,
             connected=session.connected,
         )
         try:
@@ -160,13 +149,13 @@ class Coordinator:
         return federation
 
     def _opening(self, federation: NVFlare) -> Payload:
-        """What the sites build their parties from, once they have been found to fit together."""
+        """What the sites build their parties from, once it is clear that they fit together."""
         config, settings = self._config, self._layers.method
-        shapes = federation.hello({"version": autofgl.__version__})
+        shapes = federation.hello({"version": __version__})
         features = {name: shape["features"] for name, shape in shapes.items()}
         if len(set(features.values())) > 1:
-            told = ", ".join(f"{name} has {count}" for name, count in features.items())
-            raise UserError(f"the sites' graphs do not have the same features: {told}")
+            counts = ", ".join(f"{name} has {count}" for name, count in features.items())
+            raise UserError(f"the sites' graphs do not have the same features: {counts}")
         classes = max(shape["classes"] for shape in shapes.values())
         outlines = [_outline(name, features[name], classes) for name in shapes]
         find_method(config.method).check(outlines, settings, config.secure)
@@ -179,26 +168,26 @@ class Coordinator:
             "classes": classes,
         }
 
-    def _connect(self) -> Session:
+    def _connect(self) -> ServerSession:
         """A fresh connection to the server; waits for it as long as it takes."""
         self._close_session()
-        told = False
+        announced = False
         while True:
             try:
-                self._session = Session(self._venue.coordinator)
+                self._session = ServerSession(self._deployment.coordinator)
                 return self._session
             except FederationError as error:
-                if not told:
+                if not announced:
                     self._tell(f"waiting for the server: {error}")
-                told = True
+                announced = True
                 time.sleep(1)
 
-    def _wait_for_sites(self, session: Session) -> list[str]:
+    def _wait_for_sites(self, session: ServerSession) -> list[str]:
         """All sites; or, in a run that is under way, enough of them after some time."""
         started = checkpoint.exists(self._folder.checkpoints)
         enough = max(1, int(getattr(self._layers.method, "min_clients", 1)))
-        deadline = time.monotonic() + self._venue.grace_s
-        told: list[str] = []
+        deadline = time.monotonic() + self._deployment.grace_s
+        announced: list[str] = []
         while True:
             here = session.connected()
             present = [name for name in self._sites if name in here]
@@ -208,9 +197,9 @@ class Coordinator:
             if started and len(present) >= enough and time.monotonic() > deadline:
                 self._tell(f"going on without {', '.join(missing)}")
                 return present
-            if missing != told:
+            if missing != announced:
                 self._tell(f"waiting for {', '.join(missing)}")
-                told = missing
+                announced = missing
             time.sleep(0.5)
 
     def _reached(self) -> str:
@@ -227,7 +216,7 @@ class Coordinator:
             self._console.print(message, highlight=False, markup=False, soft_wrap=True)
 
 
-class _Broken(AutoFGLError):
+class _JobFailed(AutoFGLError):
     """A job did not come to its end; another one may."""
 
 

@@ -8,9 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from autofgl.config import read_config_file, validated
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused
-from autofgl.methods.catalog import METHODS
 from autofgl.secure import MODES
 
+#: The policy's name in a site's kit.
+POLICY_FILE = "policy.yaml"
 #: A new site's policy, with a line for each choice.
 TEMPLATE = """\
 # What this site takes part in. Anything else is refused, and the refusal is in the site's log.
@@ -58,16 +59,19 @@ class Policy(BaseModel):
         Raises:
             UserError: A key or a value is wrong.
         """
+        from autofgl.methods.catalog import METHODS  # here: it imports torch
+
         text = path.read_text() if path.is_file() else ""
         empty = not any(line.strip() and not line.startswith("#") for line in text.splitlines())
         policy = validated(cls, {} if empty else read_config_file(path), f"{path}: ")
-        for kind, given, known in (
+        for kind, given, choices in (
             ("methods", policy.methods, METHODS),
             ("secure", policy.secure, MODES),
         ):
             for name in given:
-                if name not in known:
-                    raise UserError(f"{path}: {kind}: '{name}' is unknown: use {', '.join(known)}")
+                if name not in choices:
+                    use = ", ".join(choices)
+                    raise UserError(f"{path}: {kind}: '{name}' is unknown: use {use}")
         return policy
 
     def check(self, method: str, secure: str, settings: Any, parties: int) -> None:

@@ -1,35 +1,36 @@
-"""A run at real sites: from a YAML file to a run folder on the server's machine."""
+"""Runs at sites: from a YAML file on the server's machine, or all sites on this machine."""
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from autofgl.atomic import write_text
-from autofgl.config import RunConfig, check_config, read_config_file, sort_settings
+from autofgl.config import Layers, RunConfig, check_config, read_config_file, sort_settings
 from autofgl.errors import UserError
 from autofgl.execution import Known
-from autofgl.federation.engines import processes
-from autofgl.graphs.files import load_graph
+from autofgl.federation.engines.nvflare.processes import Loopback, running
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import find_method
-from autofgl.methods.method import Method
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.result import Result
-from autofgl.sites.coordinator import Coordinator, Venue
-from autofgl.sites.kits import open_kit
+from autofgl.sites.coordinator import Coordinator, Deployment
+from autofgl.sites.join import SiteConfig
+from autofgl.sites.policy import POLICY_FILE
+from autofgl.sites.provisioning import open_kit
 
-_OWN = ("dataset", "graphs", "clients", "data_root", "partition")
+_DATA_KEYS = ("dataset", "graphs", "clients", "data_root", "partition")
 
 
-def submit(file: Path, kits: Path, out: Path, console: Console | None) -> Result:
-    """Begin a run at all sites.
+def submit_run(file: Path, kits: Path, out: Path, console: Console | None) -> Result:
+    """Begin a run at all sites, in a new run folder ``out``.
 
     Args:
         file: The run: method, secure, seed, budget, settings.
         kits: Folder with the server's and the coordinator's kits.
-        out: A new run folder.
-        console: Where progress is shown.
 
     Raises:
         UserError: The file is wrong, or a site refuses.
@@ -41,7 +42,7 @@ def submit(file: Path, kits: Path, out: Path, console: Console | None) -> Result
     return _coordinate(config, kits, folder, console)
 
 
-def resume(out: Path, kits: Path, budget: str | None, console: Console | None) -> Result:
+def resume_run(out: Path, kits: Path, budget: str | None, console: Console | None) -> Result:
     """Go on with a run at sites after its coordinator was stopped or killed."""
     folder = RunFolder.open(out)
     if folder.finished:
@@ -58,13 +59,45 @@ def read_run(file: Path) -> RunConfig:
         UserError: A key or a value is wrong.
     """
     values = read_config_file(file)
-    for key in _OWN:
+    for key in _DATA_KEYS:
         if key in values:
             raise UserError(f"{file}: '{key}' has no place here: every site has its own graph")
     config = check_config({**values, "partition": "given", "engine": "nvflare"})
-    if find_method(config.method).arrange.__func__ is not Method.arrange.__func__:  # type: ignore[attr-defined]
+    if find_method(config.method).pools:
         raise UserError(f"{config.method} pools the graphs: it cannot run across sites")
     return config
+
+
+def run_as_sites(
+    config: RunConfig,
+    layers: Layers,
+    clients: Sequence[ClientGraph],
+    data: Known,
+    folder: RunFolder,
+    console: Console | None,
+) -> Result:
+    """``--engine nvflare``: start a server and a site for each client here, run, and end them all.
+
+    Keys, certificates and the clients' graph files are in a temporary folder that is deleted at the
+    end. Checkpoints are where the in-process engine puts them.
+    """
+    graphs = find_method(config.method).arrange(clients)
+    names = [graph.name for graph in graphs]
+    with Loopback(names) as loopback:
+        paths = save_graphs(loopback.folder / "graphs", graphs)
+        for name, path in zip(names, paths, strict=True):
+            kit = loopback.kits.sites[name]
+            SiteConfig(
+                name=name,
+                graph=str(path),
+                state=str(folder.path.absolute()),
+                policy=str(kit / "local" / POLICY_FILE),
+            ).write(kit)
+        loopback.start()
+        kits = loopback.kits
+        deployment = Deployment(kits.server, kits.coordinator, names, await_end=False)
+        run = folder.checkpoints.name
+        return Coordinator(config, layers, deployment, run, folder, console).run(data)
 
 
 def _coordinate(
@@ -73,12 +106,12 @@ def _coordinate(
     kit = open_kit(kits / "server", site=False)
     layers = sort_settings(config, find_method(config.method).Settings)
     path = layers.method.model_dump().get("server_graph", "")
-    held = load_graph(path, seed=config.seed) if path else None
-    if not processes.running(kit.path) and console is not None:
+    server_graph = load_graph(path, seed=config.seed) if path else None
+    if not running(kit.path) and console is not None:
         console.print("the server is not running here: start it with autofgl site server")
-    venue = Venue(kit.path, kits / "coordinator", kit.sites)
-    coordinator = Coordinator(config, layers, venue, _run_name(folder), folder, console)
-    return coordinator.run(Known(len(kit.sites), held=held))
+    deployment = Deployment(kit.path, kits / "coordinator", kit.sites)
+    coordinator = Coordinator(config, layers, deployment, _run_name(folder), folder, console)
+    return coordinator.run(Known(len(kit.sites), None, server_graph))
 
 
 def _run_name(folder: RunFolder) -> str:

@@ -93,7 +93,7 @@ def test_all_clients_hold_the_same_supernet(
 ) -> None:
     method, _ = search(small_clients, 2, folder=tmp_path)
     method.federation.checkpoint("now")
-    from autofgl.federation.checkpoints import read_payload
+    from autofgl.federation.payload import read_payload
 
     states = [read_payload(tmp_path / "now" / f"{c.name}.afp") for c in small_clients]
     for name, value in states[0]["supernet"].items():

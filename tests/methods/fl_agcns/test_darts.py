@@ -10,8 +10,7 @@ from torch.nn import functional
 
 import autofgl
 from autofgl.errors import UserError
-from autofgl.federation.checkpoints import read_payload
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, read_payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import WORST_LOSS
 from autofgl.methods.fl_agcns.darts import LARGEST, _supernet, bounded

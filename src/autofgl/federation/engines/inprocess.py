@@ -1,29 +1,40 @@
 """All parties in this process, one thread each, as many at once as there are cores."""
 
-import contextlib
 import os
 import queue
+import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-import torch
-
 from autofgl.errors import FederationError
-from autofgl.federation.checkpoints import read_payload, remove_tag, write_payload
-from autofgl.federation.federation import require
-from autofgl.federation.party import Context, Failure, Party, PeerFailed, Replies, failure_of
+from autofgl.federation.federation import Direction, Observer, Traffic, require
+from autofgl.federation.party import (
+    Context,
+    Failure,
+    Party,
+    PartyFactory,
+    PartyStates,
+    PeerFailed,
+    Replies,
+    failure_of,
+    one_torch_thread,
+)
 from autofgl.federation.payload import Payload, decode, encode, encoded_size, freeze
-from autofgl.federation.traffic import Direction, Observer, Traffic
 
 #: How long closing waits for parties that are still busy.
 _PATIENCE_S = 5.0
+_NOT_PART = "is not part of the federation any more"
 
-PartyFactory: TypeAlias = Callable[[Context], Party]
+#: A token for each party that may run at once. A queue, since it hands over in C: a
+#: ``threading.Semaphore`` took a fifth of a round of many small clients.
+_Slots: TypeAlias = "queue.SimpleQueue[None]"
 
 
 class InProcess:
@@ -54,17 +65,20 @@ class InProcess:
         self.meter = Traffic()
         self._strict = strict
         self._folder = folder
+        self._states = None if folder is None else PartyStates(folder)
         self._observer = observer
-        slots = _Slots(workers or len(os.sched_getaffinity(0)))
+        slots: _Slots = queue.SimpleQueue()
+        for _ in range(workers or len(os.sched_getaffinity(0))):
+            slots.put(None)
         self._actors = {name: _Actor(name, slots) for name in factories}
         self._dropped: list[_Actor] = []
-        built = {
-            name: self._actors[name].build(factory, Context(name, tuple(factories), _Line(self)))
+        built = [
+            self._actors[name].build(factory, Context(name, tuple(factories), _Peers(self)))
             for name, factory in factories.items()
-        }
+        ]
         try:
-            for future in built.values():
-                future.result()
+            for job in built:
+                job.future.result()
         except BaseException:
             self.close()
             raise
@@ -91,21 +105,14 @@ class InProcess:
     ) -> Replies:
         """See :class:`autofgl.federation.federation.Federation`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        called = self._called(to)
+        called = list(self._actors if to is None else to)
         jobs: dict[str, _Job] = {}
         for name in called:
             if name in self._actors:
                 sent = {**(payload or {}), **(each or {}).get(name, {})}
-                jobs[name] = self._actors[name].submit(op, self.carry("down", name, op, sent))
-        ok: dict[str, Payload] = {}
-        failed: dict[str, Failure] = {}
-        for name in called:
-            outcome = self._collect(name, op, jobs.get(name), deadline)
-            if isinstance(outcome, Failure):
-                failed[name] = outcome
-            else:
-                ok[name] = outcome
-        return require(op, Replies(ok, failed), min_ok)
+                jobs[name] = self._actors[name].handle(op, self.carry("down", name, op, sent))
+        outcomes = {name: self._collect(name, op, jobs.get(name), deadline) for name in called}
+        return require(op, Replies.of(outcomes), min_ok)
 
     def drop(self, party: str) -> None:
         """Go on without a party."""
@@ -116,19 +123,18 @@ class InProcess:
 
     def checkpoint(self, tag: str) -> None:
         """Write every party's state to the engine's folder."""
-        folder = self._checkpoints()
-        self._on_all(lambda name, party: write_payload(folder / tag / f"{name}.afp", party.state()))
+        states = self._kept_states()
+        self._on_all(lambda name, party: states.save(tag, name, party))
 
     def restore(self, tag: str) -> None:
         """Load every party's state from the engine's folder."""
-        folder = self._checkpoints()
-        self._on_all(
-            lambda name, party: party.load_state(read_payload(folder / tag / f"{name}.afp"))
-        )
+        states = self._kept_states()
+        self._on_all(lambda name, party: states.restore(tag, name, party))
 
     def forget(self, tag: str) -> None:
-        """Delete the states under a tag."""
-        remove_tag(self._checkpoints(), tag)
+        """Delete all that was kept under a tag."""
+        if self._folder is not None:
+            shutil.rmtree(self._folder / tag, ignore_errors=True)
 
     def close(self) -> None:
         """Stop all threads and wait for them: one that ends with the interpreter may abort it.
@@ -139,7 +145,7 @@ class InProcess:
             actor.stop()
         deadline = time.monotonic() + _PATIENCE_S
         for actor in [*self._actors.values(), *self._dropped]:
-            actor.join(max(0.0, deadline - time.monotonic()))
+            actor.thread.join(max(0.0, deadline - time.monotonic()))
 
     def carry(self, direction: Direction, party: str, op: str, payload: Payload) -> Payload:
         """What the receiver gets of a payload; counted and observed on the way."""
@@ -154,116 +160,100 @@ class InProcess:
             self._observer(direction, party, op, received)
         return received
 
-    def call_peer(self, peer: str, op: str, payload: Payload) -> Payload:
-        """Run a peer operation in the caller's thread."""
-        actor = self._actors.get(peer)
+    def peer(self, name: str) -> Party:
+        """A party, for a peer that calls it in its own thread."""
+        actor = self._actors.get(name)
         if actor is None or not actor.alive:
-            raise PeerFailed(peer, "lost", "is not part of the federation any more")
-        received = self.carry("peer", peer, op, payload)
-        try:
-            reply = actor.party.handle_peer(op, received)
-        except Exception as error:
-            failure = _failure(error)
-            raise PeerFailed(peer, failure.kind, failure.message) from error
-        return self.carry("peer", peer, op, reply)
-
-    def _called(self, to: Collection[str] | None) -> list[str]:
-        return list(self._actors) if to is None else list(to)
+            raise PeerFailed(name, "lost", _NOT_PART)
+        return actor.party
 
     def _collect(
         self, name: str, op: str, job: "_Job | None", deadline: float | None
     ) -> Payload | Failure:
         if job is None:
-            return Failure("lost", "is not part of the federation any more")
+            return Failure("lost", _NOT_PART)
         try:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             return self.carry("up", name, op, job.future.result(left))
         except FutureTimeoutError:
             job.give_up()
             return Failure("timeout", f"no answer to '{op}' in time")
+        except _Lost as error:
+            return Failure("lost", str(error))
         except Exception as error:
-            return _failure(error)
+            return failure_of(error)
 
     def _on_all(self, action: Callable[[str, Party], None]) -> None:
-        jobs = {name: actor.run(action) for name, actor in self._actors.items()}
-        for name, future in jobs.items():
+        jobs = {name: actor.act(partial(action, name)) for name, actor in self._actors.items()}
+        for name, job in jobs.items():
             try:
-                future.result()
+                job.future.result()
             except _Lost as error:
                 raise FederationError(f"{name} is lost: {error}") from error
 
-    def _checkpoints(self) -> Path:
-        if self._folder is None:
+    def _kept_states(self) -> PartyStates:
+        if self._states is None:
             raise FederationError("this federation has no folder for checkpoints")
-        return self._folder
+        return self._states
 
 
-class _Line:
-    """``ctx.peers`` of the in-process engine."""
+class _Peers:
+    """``ctx.peers`` of the in-process engine: peer operations run in the caller's thread."""
 
     def __init__(self, engine: InProcess) -> None:
         self._engine = engine
 
     def call(self, peer: str, op: str, payload: Payload | None = None) -> Payload:
-        return self._engine.call_peer(peer, op, payload or {})
+        party = self._engine.peer(peer)
+        received = self._engine.carry("peer", peer, op, payload or {})
+        try:
+            reply = party.handle_peer(op, received)
+        except Exception as error:
+            failure = failure_of(error)
+            raise PeerFailed(peer, failure.kind, failure.message) from error
+        return self._engine.carry("peer", peer, op, reply)
 
 
 class _Lost(Exception):
     """The actor's thread is gone."""
 
 
-class _Slots:
-    """Limits how many parties run at once; a slot may be given up while its holder still runs."""
-
-    def __init__(self, count: int) -> None:
-        # Hands over in C; a threading.Semaphore took a fifth of a round of many small clients.
-        self._free: queue.SimpleQueue[None] = queue.SimpleQueue()
-        for _ in range(count):
-            self._free.put(None)
-
-    def take(self, job: "_Job") -> None:
-        self._free.get()
-        with job.lock:
-            job.holds_slot = not job.given_up
-        if not job.holds_slot:
-            self._free.put(None)
-
-    def give_back(self, job: "_Job") -> None:
-        with job.lock:
-            held, job.holds_slot = job.holds_slot, False
-        if held:
-            self._free.put(None)
-
-
 class _Job:
-    """One piece of work for an actor."""
+    """One piece of work for an actor; it has a slot while it runs, unless it was given up."""
 
     def __init__(self, work: Callable[[], Payload | None], slots: _Slots) -> None:
-        self.work = work
         self.future: Future[Payload] = Future()
-        self.lock = threading.Lock()
-        self.holds_slot = False
-        self.given_up = False
+        self._work = work
         self._slots = slots
+        self._lock = threading.Lock()
+        self._has_slot = False
+        self._given_up = False
 
-    def give_up(self) -> None:
-        """The caller waits no longer: let another party have the core."""
-        with self.lock:
-            self.given_up = True
-        self._slots.give_back(self)
-
-    def do(self) -> None:
-        self._slots.take(self)
+    def run(self) -> None:
+        self._slots.get()
+        with self._lock:
+            self._has_slot = True
         try:
-            if not self.given_up:
-                self.future.set_result(self.work() or {})
+            if not self._given_up:
+                self.future.set_result(self._work() or {})
         except Exception as error:
             self.future.set_exception(error)
         except BaseException as error:  # the party's thread ends: it is lost
             self.future.set_exception(_Lost(f"{type(error).__name__}: {error}"))
             raise
         finally:
-            self._slots.give_back(self)
+            self._give_slot_back()
+
+    def give_up(self) -> None:
+        """The caller waits no longer: let another party have the core."""
+        self._given_up = True
+        self._give_slot_back()
+
+    def _give_slot_back(self) -> None:
+        with self._lock:
+            had_slot, self._has_slot = self._has_slot, False
+        if had_slot:
+            self._slots.put(None)
 
 
 class _Actor:
@@ -273,56 +263,47 @@ class _Actor:
 
     def __init__(self, name: str, slots: _Slots) -> None:
         self.alive = True
-        self._name = name
         self._slots = slots
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._live, name=name, daemon=True)
+        self.thread.start()
 
-    def build(self, factory: PartyFactory, context: Context) -> "Future[Payload]":
+    def build(self, factory: PartyFactory, context: Context) -> _Job:
         def work() -> None:
             self.party = factory(context)
 
-        return self._enqueue(_Job(work, self._slots)).future
+        return self._enqueue(work)
 
-    def submit(self, op: str, payload: Payload) -> _Job:
-        return self._enqueue(_Job(lambda: self.party.handle(op, payload), self._slots))
+    def handle(self, op: str, payload: Payload) -> _Job:
+        return self._enqueue(lambda: self.party.handle(op, payload))
 
-    def run(self, action: Callable[[str, Party], None]) -> "Future[Payload]":
-        return self._enqueue(_Job(lambda: action(self._name, self.party), self._slots)).future
+    def act(self, action: Callable[[Party], None]) -> _Job:
+        return self._enqueue(lambda: action(self.party))
 
     def stop(self) -> None:
         self._jobs.put(None)
 
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
-    def _enqueue(self, job: _Job) -> _Job:
+    def _enqueue(self, work: Callable[[], Payload | None]) -> _Job:
+        job = _Job(work, self._slots)
         self._jobs.put(job)
         if not self.alive:
             self._fail_waiting()
         return job
 
     def _fail_waiting(self) -> None:
-        with contextlib.suppress(queue.Empty):
+        with suppress(queue.Empty):
             while True:
                 job = self._jobs.get_nowait()
                 if job is not None:
                     job.future.set_exception(_Lost("its thread has ended"))
 
     def _live(self) -> None:
-        torch.set_num_threads(1)
+        one_torch_thread()
         try:
             while (job := self._jobs.get()) is not None:
-                job.do()
-        except BaseException:  # told to the caller through the job's future
+                job.run()
+        except BaseException:  # reaches the caller through the job's future
             pass
         finally:
             self.alive = False
             self._fail_waiting()
-
-
-def _failure(error: BaseException) -> Failure:
-    if isinstance(error, _Lost):
-        return Failure("lost", str(error))
-    return failure_of(error)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from autofgl.federation.federation import Traffic
 from autofgl.federation.payload import Payload
-from autofgl.federation.traffic import Traffic
 from autofgl.methods.fl_agcns.client import variation
 from autofgl.methods.fl_agcns.objectives import cost_of, objective_values
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space

@@ -8,10 +8,11 @@ import yaml
 from cryptography import x509
 
 from autofgl.errors import UserError
-from autofgl.federation.engines import processes
+from autofgl.federation.engines.nvflare import processes
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
-from autofgl.sites.kits import furnish, open_kit, provision
+from autofgl.sites.join import prepare_site
+from autofgl.sites.provisioning import open_kit, provision_kits
 
 pytest.importorskip("nvflare")
 
@@ -27,7 +28,7 @@ def certificate(kit: Path) -> x509.Certificate:
 
 
 def test_every_machine_gets_its_own_keys_and_nothing_else(tmp_path: Path) -> None:
-    kits = provision(project(tmp_path), tmp_path / "kits")
+    kits = provision_kits(project(tmp_path), tmp_path / "kits")
     keys = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.key"))
     assert keys == [
         "kits/coordinator/startup/client.key",
@@ -44,13 +45,13 @@ def test_every_machine_gets_its_own_keys_and_nothing_else(tmp_path: Path) -> Non
 
 
 def test_renewal_keeps_the_ca_and_what_a_site_has_written(tmp_path: Path) -> None:
-    kits = provision(project(tmp_path), tmp_path / "kits")
+    kits = provision_kits(project(tmp_path), tmp_path / "kits")
     north = kits.sites["north"]
     before, root = certificate(north), (north / "startup" / "rootCA.pem").read_bytes()
     (north / "policy.yaml").write_text("max_rounds: 5\n")
     (north / "state").mkdir()
     (north / "state" / "kept").touch()
-    again = provision(project(tmp_path, sites=["north", "south", "west"]), tmp_path / "kits")
+    again = provision_kits(project(tmp_path, sites=["north", "south", "west"]), tmp_path / "kits")
     assert (north / "startup" / "rootCA.pem").read_bytes() == root
     assert certificate(north).serial_number != before.serial_number
     assert (north / "policy.yaml").read_text() == "max_rounds: 5\n"
@@ -74,11 +75,11 @@ def test_projects_with_mistakes_are_refused(
     tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        provision(project(tmp_path, **change), tmp_path / "kits")
+        provision_kits(project(tmp_path, **change), tmp_path / "kits")
 
 
 def test_a_site_looks_at_what_it_is_given(tmp_path: Path, small_clients: list[ClientGraph]) -> None:
-    kits = provision(project(tmp_path), tmp_path / "kits")
+    kits = provision_kits(project(tmp_path), tmp_path / "kits")
     with pytest.raises(UserError, match="is no kit"):
         open_kit(tmp_path, site=True)
     with pytest.raises(UserError, match="is the kit of the server"):
@@ -87,12 +88,12 @@ def test_a_site_looks_at_what_it_is_given(tmp_path: Path, small_clients: list[Cl
         open_kit(kits.sites["north"], site=False)
     kit = open_kit(kits.sites["north"], site=True)
     with pytest.raises(UserError, match="there is no such file"):
-        furnish(kit, tmp_path / "none.npz", None, None)
+        prepare_site(kit, tmp_path / "none.npz", None, None)
     save_graph(tmp_path / "own.npz", small_clients[0])
     (kit.path / "policy.yaml").write_text("methods: [nonsense]\n")
     with pytest.raises(UserError, match="'nonsense' is unknown"):
-        furnish(kit, tmp_path / "own.npz", None, None)
+        prepare_site(kit, tmp_path / "own.npz", None, None)
     (kit.path / "policy.yaml").unlink()
-    config = furnish(kit, tmp_path / "own.npz", None, None)
+    config = prepare_site(kit, tmp_path / "own.npz", None, None)
     assert config.name == "north"
     assert not processes.running(kit.path)

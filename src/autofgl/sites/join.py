@@ -11,19 +11,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-import autofgl
 from autofgl.atomic import write_text
 from autofgl.config import validated
 from autofgl.errors import UserError
-from autofgl.federation.engines.nvflare_stub import SITE_FILE
+from autofgl.federation.engines.nvflare.job import SITE_FILE
 from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
 from autofgl.methods.catalog import METHODS
-from autofgl.sites.policy import Policy
+from autofgl.sites.policy import POLICY_FILE, Policy
+from autofgl.sites.provisioning import Kit
+from autofgl.version import __version__
 
-BUILDER = f"{__name__}:LocalSite"
 _log = logging.getLogger("autofgl.site")
 
 
@@ -45,7 +45,7 @@ class SiteConfig(BaseModel):
     graph: str
     state: str
     policy: str
-    build: str = BUILDER
+    build: str = f"{__name__}:LocalSite"
     peer_timeout: float = 60.0
 
     def write(self, kit: Path) -> None:
@@ -53,8 +53,29 @@ class SiteConfig(BaseModel):
         write_text(kit / "local" / SITE_FILE, json.dumps(self.model_dump(), indent=2) + "\n")
 
 
+def prepare_site(kit: Kit, graph: Path, policy: Path | None, state: Path | None) -> SiteConfig:
+    """Note in a site's kit what it has and allows, after a look at it.
+
+    Raises:
+        UserError: The graph or the policy cannot be used.
+    """
+    if policy is not None and not policy.is_file():
+        raise UserError(f"{policy}: there is no such file")
+    rules = (policy or kit.path / POLICY_FILE).absolute()
+    Policy.read(rules)
+    load_graph(graph)
+    config = SiteConfig(
+        name=kit.site,
+        graph=str(graph.absolute()),
+        state=str((state or kit.path / "state").absolute()),
+        policy=str(rules),
+    )
+    config.write(kit.path)
+    return config
+
+
 class LocalSite:
-    """Builds this site's party; see :class:`autofgl.federation.host.Builder`."""
+    """Builds this site's party; a ``SiteBuilder`` of the NVFlare engine."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = SiteConfig.model_validate(config)
@@ -64,10 +85,8 @@ class LocalSite:
     def hello(self, payload: Payload) -> Payload:
         """Compare versions, and say what shape the graph has: all that the others must know."""
         theirs = payload.get("version")
-        if theirs != autofgl.__version__:
-            raise Refused(
-                f"runs autofgl {autofgl.__version__}, the coordinator {theirs}: install the same"
-            )
+        if theirs != __version__:
+            raise Refused(f"runs autofgl {__version__}, the coordinator {theirs}: install the same")
         try:
             graph = load_graph(self._config.graph)
         except UserError as error:

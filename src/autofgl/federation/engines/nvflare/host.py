@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from autofgl.errors import PayloadError
-from autofgl.federation.checkpoints import read_payload, write_payload
-from autofgl.federation.frames import join, split, split_answer
+from autofgl.federation.engines.nvflare.line import pack_message, unpack_answer, unpack_message
 from autofgl.federation.party import (
     Context,
     Failure,
     Party,
+    PartyStates,
     PeerFailed,
     Refused,
     failure_of,
+    one_torch_thread,
 )
 from autofgl.federation.payload import Payload, decode, encode
-
-#: Name under which the server calls.
-SERVER = "server"
 
 #: Sends a message to a peer and returns its answer; raises ``PeerFailed``.
 Send: TypeAlias = Callable[[str, str, bytes], bytes]
 
+#: Name under which the server calls.
+_SERVER = "server"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _log = logging.getLogger("autofgl.site")
 
 
-class Builder(Protocol):
+class SiteBuilder(Protocol):
     """What a site itself has to say. Both may raise ``Refused``."""
 
     #: Largest message that is read, in bytes.
@@ -44,11 +44,9 @@ class Builder(Protocol):
 
     def hello(self, payload: Payload) -> Payload:
         """What the coordinator must know before any party is built."""
-        ...
 
     def build(self, payload: Payload, context: Context) -> Party:
-        """The party, from what the server asks for and where it stands."""
-        ...
+        """The party, from what the server asks for and its context."""
 
 
 class PartyHost:
@@ -61,15 +59,15 @@ class PartyHost:
         send: The line to the peers.
     """
 
-    def __init__(self, name: str, builder: Builder, folder: Path, send: Send) -> None:
+    def __init__(self, name: str, builder: SiteBuilder, folder: Path, send: Send) -> None:
         self._name = name
         self._builder = builder
         self._folder = folder
         self._peers = _PeerLine(send)
         self._party: Party | None = None
-        self._states = folder
+        self._states: PartyStates
         self._gone = ""
-        self._thread = ThreadPoolExecutor(1, "party", initializer=_one_torch_thread)
+        self._thread = ThreadPoolExecutor(1, "party", initializer=one_torch_thread)
         self._controls: Mapping[str, Callable[[Payload], Payload | None]] = {
             "@hello": builder.hello,
             "@open": self._open,
@@ -80,21 +78,20 @@ class PartyHost:
 
     def answer(self, caller: str, op: str, data: bytes) -> bytes:
         """The answer to a message. Never raises: failures are answers too."""
-        if caller != SERVER:
-            gone = join(_note(Failure("lost", self._gone)))
-            return gone if self._gone else _framed(lambda: self._for_peer(op, data))
-        if op == "@ping":
+        if op == "@ping" and caller == _SERVER:
             return _framed(dict)
-        if self._gone and op != "@open":
-            return join(_note(Failure("lost", self._gone)))
+        if self._gone and (op != "@open" or caller != _SERVER):
+            return _failed(Failure("lost", self._gone))
+        if caller != _SERVER:
+            return _framed(lambda: self._for_peer(op, data))
         done = self._thread.submit(_framed, lambda: self._for_server(op, data))
         try:
             answer = done.result()
         except BaseException as error:  # a party that exits is lost, as its process would be
             self._gone = f"{type(error).__name__}: {error}"
-            return join(_note(Failure("lost", self._gone)))
-        note, body = split(answer)
-        return join({**note, "peer": self._peers.take()}, body)
+            return _failed(Failure("lost", self._gone))
+        note, body = unpack_message(answer)
+        return pack_message({**note, "peer": self._peers.take()}, body)
 
     def close(self) -> None:
         """Let the thread go."""
@@ -117,27 +114,26 @@ class PartyHost:
     def _open(self, payload: Payload) -> None:
         """Begin a run; whatever ran before has ended."""
         self._party, self._gone = None, ""
-        self._states = self._folder / _safe(payload.get("run"))
+        folder = self._folder / _safe(payload.get("run"))
         parties = payload.get("parties")
         if not isinstance(parties, list) or self._name not in parties:
             raise Refused(f"'{self._name}' is not among the parties of the run")
         context = Context(self._name, tuple(map(_safe, parties)), self._peers)
-        self._party = self._builder.build(payload, context)
+        party = self._builder.build(payload, context)
+        self._states = PartyStates(folder)
+        self._party = party
 
     def _checkpoint(self, payload: Payload) -> None:
-        write_payload(self._file(payload), self._built().state())
+        party = self._built()
+        self._states.save(_safe(payload.get("tag")), self._name, party)
 
     def _restore(self, payload: Payload) -> None:
-        self._built().load_state(read_payload(self._file(payload)))
+        party = self._built()
+        self._states.restore(_safe(payload.get("tag")), self._name, party)
 
     def _forget(self, payload: Payload) -> None:
-        file = self._file(payload)
-        file.unlink(missing_ok=True)
-        if file.parent.is_dir() and not any(file.parent.iterdir()):
-            file.parent.rmdir()
-
-    def _file(self, payload: Payload) -> Path:
-        return self._states / _safe(payload.get("tag")) / f"{self._name}.afp"
+        self._built()
+        self._states.remove(_safe(payload.get("tag")), self._name)
 
 
 class _PeerLine:
@@ -152,7 +148,7 @@ class _PeerLine:
         data = encode(payload or {})
         self._count(op, data)
         try:
-            note, body = split_answer(self._send(peer, op, data))
+            note, body = unpack_answer(self._send(peer, op, data))
         except PayloadError as error:
             raise PeerFailed(peer, "exception", f"sent a malformed answer: {error}") from error
         if note["kind"] != "ok":
@@ -172,17 +168,17 @@ class _PeerLine:
 
 
 def _framed(work: Callable[[], Payload]) -> bytes:
-    """Run and frame the outcome; an exit goes through, to be told as the loss that it is."""
+    """Run and frame the outcome; an exit goes through: it is a loss."""
     try:
-        return join({"kind": "ok", "message": ""}, encode(work()))
+        return pack_message({"kind": "ok", "message": ""}, encode(work()))
     except Exception as error:
         failure = failure_of(error)
         _log.warning("%s: %s", failure.kind, failure.message)
-        return join(_note(failure))
+        return _failed(failure)
 
 
-def _note(failure: Failure) -> Payload:
-    return {"kind": failure.kind, "message": failure.message}
+def _failed(failure: Failure) -> bytes:
+    return pack_message({"kind": failure.kind, "message": failure.message})
 
 
 def _safe(name: object) -> str:
@@ -190,10 +186,3 @@ def _safe(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise Refused(f"{name!r} is no name for a run, a party or a checkpoint")
     return name
-
-
-def _one_torch_thread() -> None:
-    """As in the in-process engine: numbers do not depend on the machine's cores."""
-    import torch
-
-    torch.set_num_threads(1)

@@ -18,11 +18,10 @@ from functools import partial
 from pathlib import Path
 
 from autofgl.errors import FederationError, PayloadError, UserError
-from autofgl.federation.engines.nvflare_line import Answer, Line
-from autofgl.federation.federation import require
+from autofgl.federation.engines.nvflare.line import Answer, JobLine
+from autofgl.federation.federation import Traffic, require
 from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.federation.traffic import Traffic
 
 #: Seconds without a sign of life after which a site counts as lost.
 PATIENCE_S = 30.0
@@ -41,14 +40,14 @@ class NVFlare:
         folder: Where the coordinator keeps its own part of checkpoints.
         patience: Seconds without a sign of life after which a site counts as lost.
         keep_job: Whether the job goes on when the federation is closed, for another one.
-        connected: Tells which sites are connected and when they were heard last, to notice
-            those that come back.
+        connected: Which sites are connected, and when each was last seen, to notice those that
+            come back.
         limit: Largest answer that is read, in bytes; a site that sends more has failed.
     """
 
     def __init__(
         self,
-        line: Line,
+        line: JobLine,
         parties: Sequence[str],
         *,
         folder: Path | None = None,
@@ -63,25 +62,24 @@ class NVFlare:
         self._parties = list(parties)
         self._keep_job = keep_job
         self._connected = connected
-        self._lookout: _Lookout | None = None
+        self._returns: _ReturnWatch | None = None
         self._patience = patience
         self._limit = limit
         self._lost: dict[str, str] = {}
         line.on_peer_traffic = lambda op, size: self.meter.count("peer", op, size)
 
     def hello(self, payload: Payload) -> dict[str, Payload]:
-        """Greet all sites, and learn what must be known before parties are built.
+        """Greet all sites; each answers what must be clear before parties are built.
 
         Raises:
             UserError: A site refuses to take part; the message says which and why.
             FederationError: A site failed or was lost.
         """
-        return self._control("@hello", dict.fromkeys(self._parties, payload))
+        return self._control("@hello", payload)
 
     def open(self, payload: Payload) -> None:
         """Have every site build its party; raises as :meth:`hello` does."""
-        whole = {**payload, "parties": list(self._parties)}
-        self._control("@open", dict.fromkeys(self._parties, whole))
+        self._control("@open", {**payload, "parties": list(self._parties)})
 
     @property
     def parties(self) -> Sequence[str]:
@@ -96,7 +94,7 @@ class NVFlare:
     @property
     def returned(self) -> Sequence[str]:
         """Lost sites that are connected to the server again."""
-        return self._lookout.seen if self._lookout is not None else ()
+        return self._returns.seen if self._returns is not None else ()
 
     def call(
         self,
@@ -119,14 +117,7 @@ class NVFlare:
                 sent = encode({**(payload or {}), **own[name]}) if name in own else common
                 self.meter.count("down", op, len(sent))
                 futures[name] = self._line.call(name, op, sent, timeout)
-        ok: dict[str, Payload] = {}
-        failed: dict[str, Failure] = {}
-        for name, outcome in self._collect(op, called, futures, deadline).items():
-            if isinstance(outcome, Failure):
-                failed[name] = outcome
-            else:
-                ok[name] = outcome
-        return require(op, Replies(ok, failed), min_ok)
+        return require(op, Replies.of(self._collect(op, called, futures, deadline)), min_ok)
 
     def drop(self, party: str) -> None:
         """Go on without a party."""
@@ -135,43 +126,40 @@ class NVFlare:
 
     def checkpoint(self, tag: str) -> None:
         """Have every site keep its party's state."""
-        self._control("@checkpoint", {name: {"tag": tag} for name in self._parties})
+        self._control("@checkpoint", {"tag": tag})
 
     def restore(self, tag: str) -> None:
         """Have every site load the state that it kept."""
-        self._control("@restore", {name: {"tag": tag} for name in self._parties})
+        self._control("@restore", {"tag": tag})
 
     def forget(self, tag: str) -> None:
         """Have every site delete the state that it kept, and delete the coordinator's part."""
-        here = [name for name in self._parties if name not in self._lost]
-        self._control("@forget", {name: {"tag": tag} for name in here})
+        self._control("@forget", {"tag": tag}, [n for n in self._parties if n not in self._lost])
         if self._folder is not None:
             shutil.rmtree(self._folder / tag, ignore_errors=True)
 
     def close(self) -> None:
         """End the job, unless it is kept."""
-        if self._lookout is not None:
-            self._lookout.stop()
+        if self._returns is not None:
+            self._returns.stop()
         if not self._keep_job:
             self._line.close()
 
-    def _control(self, op: str, payloads: Mapping[str, Payload]) -> dict[str, Payload]:
+    def _control(
+        self, op: str, payload: Payload, to: Sequence[str] | None = None
+    ) -> dict[str, Payload]:
         """An operation of the engine itself; it is not part of the method's traffic."""
+        called = self._parties if to is None else to
+        data = encode(payload)
         futures = {
-            name: self._line.call(name, op, encode(payload), None)
-            for name, payload in payloads.items()
-            if name not in self._lost
+            name: self._line.call(name, op, data, None) for name in called if name not in self._lost
         }
-        answers: dict[str, Payload] = {}
-        outcomes = self._collect(op, list(payloads), futures, None, metered=False)
-        for name, outcome in outcomes.items():
-            if not isinstance(outcome, Failure):
-                answers[name] = outcome
-            elif outcome.kind == "refused":
-                raise UserError(f"site {name} refuses: {outcome.message}")
-            else:
-                raise FederationError(f"site {name} {outcome.kind}: {outcome.message}")
-        return answers
+        replies = Replies.of(self._collect(op, called, futures, None, metered=False))
+        for name, failure in replies.failed.items():
+            if failure.kind == "refused":
+                raise UserError(f"site {name} refuses: {failure.message}")
+            raise FederationError(f"site {name} {failure.kind}: {failure.message}")
+        return dict(replies.ok)
 
     def _collect(
         self,
@@ -181,32 +169,34 @@ class NVFlare:
         deadline: float | None,
         metered: bool = True,
     ) -> dict[str, Payload | Failure]:
-        watch = _Watch(self._line, futures, self._patience)
+        watch = _LifeWatch(self._line, futures, self._patience)
         outcomes: dict[str, Payload | Failure] = {}
         for name in called:
             if name not in futures:
                 gone = self._lost.get(name, "is not part of the federation any more")
                 outcomes[name] = Failure("lost", gone)
                 continue
-            outcome = _outcome(op, watch.wait(name, deadline))
-            if isinstance(outcome, bytes):
+            answer = watch.wait(name, deadline)
+            if answer is None:
+                outcomes[name] = Failure("timeout", f"no answer to '{op}' in time")
+            elif answer.kind == "ok":
                 if metered:
-                    self.meter.count("up", op, len(outcome))
-                outcomes[name] = _decoded(outcome, self._limit)
+                    self.meter.count("up", op, len(answer.data))
+                outcomes[name] = _decoded(answer.data, self._limit)
             else:
-                outcomes[name] = outcome
-                if outcome.kind == "lost":
-                    self._lose(name, outcome.message)
+                outcomes[name] = Failure(answer.kind, answer.message)
+                if answer.kind == "lost":
+                    self._lose(name, answer.message)
         return outcomes
 
     def _lose(self, name: str, reason: str) -> None:
         self._lost[name] = reason
         if self._connected is not None:
-            self._lookout = self._lookout or _Lookout(self._connected)
-            self._lookout.expect(name)
+            self._returns = self._returns or _ReturnWatch(self._connected)
+            self._returns.expect(name)
 
 
-class _Lookout:
+class _ReturnWatch:
     """Looks in the background whether lost sites are connected again."""
 
     def __init__(self, connected: Callable[[], Mapping[str, float]]) -> None:
@@ -214,11 +204,11 @@ class _Lookout:
         self._lost_at: dict[str, float] = {}
         self._stop = threading.Event()
         self.seen: tuple[str, ...] = ()
-        self._thread = threading.Thread(target=self._look, name="lookout", daemon=True)
+        self._thread = threading.Thread(target=self._look, name="returns", daemon=True)
         self._thread.start()
 
     def expect(self, site: str) -> None:
-        """Look out for a site from now on."""
+        """Look for a site from now on."""
         self._lost_at.setdefault(site, time.time())
 
     def stop(self) -> None:
@@ -229,26 +219,25 @@ class _Lookout:
     def _look(self) -> None:
         while not self._stop.wait(_LOOK_S):
             try:
-                heard = self._connected()
+                seen = self._connected()
             except FederationError:
                 continue
             self.seen = tuple(
-                name for name, lost in self._lost_at.items() if heard.get(name, 0.0) > lost + 1
+                name for name, lost in self._lost_at.items() if seen.get(name, 0.0) > lost + 1
             )
 
 
-class _Watch:
+class _LifeWatch:
     """Waits for answers and gives up on sites that show no sign of life."""
 
     def __init__(
-        self, line: Line, futures: Mapping[str, "Future[Answer]"], patience: float
+        self, line: JobLine, futures: Mapping[str, "Future[Answer]"], patience: float
     ) -> None:
         self._line = line
         self._futures = futures
         self._patience = patience
-        self._heard = dict.fromkeys(futures, time.monotonic())
-        self._asked = dict.fromkeys(futures, time.monotonic())
-        self._lock = threading.Lock()
+        self._alive_at = dict.fromkeys(futures, time.monotonic())
+        self._asked_at = dict.fromkeys(futures, time.monotonic())
 
     def wait(self, name: str, deadline: float | None) -> Answer | None:
         """The answer; none at the deadline."""
@@ -261,32 +250,22 @@ class _Watch:
             except FutureTimeoutError:
                 if deadline is not None and time.monotonic() >= deadline:
                     return None
-            silent = time.monotonic() - self._heard[name]
+            silent = time.monotonic() - self._alive_at[name]
             if silent > self._patience:
-                message = f"gave no sign of life for {silent:.0f} s"
-                return Answer({"kind": "lost", "message": message}, b"")
+                return Answer("lost", f"gave no sign of life for {silent:.0f} s")
             self._ask()
 
     def _ask(self) -> None:
         now = time.monotonic()
         for name, future in self._futures.items():
-            if not future.done() and now - self._asked[name] >= self._patience / 4:
-                self._asked[name] = now
+            if not future.done() and now - self._asked_at[name] >= self._patience / 4:
+                self._asked_at[name] = now
                 ping = self._line.call(name, "@ping", encode({}), self._patience)
                 ping.add_done_callback(partial(self._hear, name))
 
     def _hear(self, name: str, done: "Future[Answer]") -> None:
-        if not done.cancelled() and done.result().note["kind"] == "ok":
-            with self._lock:
-                self._heard[name] = time.monotonic()
-
-
-def _outcome(op: str, answer: Answer | None) -> bytes | Failure:
-    if answer is None:
-        return Failure("timeout", f"no answer to '{op}' in time")
-    if answer.note["kind"] == "ok":
-        return answer.data
-    return Failure(answer.note["kind"], answer.note["message"])
+        if not done.cancelled() and done.result().kind == "ok":
+            self._alive_at[name] = time.monotonic()
 
 
 def _decoded(data: bytes, limit: int) -> Payload | Failure:

@@ -8,17 +8,17 @@ from rich.console import Console
 
 from autofgl.config import RunConfig, check_config, sort_settings
 from autofgl.execution import Known
-from autofgl.federation.engines.loopback import Loopback
+from autofgl.federation.engines.nvflare.processes import Loopback
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graphs
 from autofgl.methods.catalog import find_method
 from autofgl.runs.folder import RunFolder
 from autofgl.runs.result import Result
-from autofgl.sites.coordinator import Coordinator, Venue
-from autofgl.sites.local import SiteConfig
+from autofgl.sites.coordinator import Coordinator, Deployment
+from autofgl.sites.join import SiteConfig
 
 
-def furnish(loopback: Loopback, clients: Sequence[ClientGraph], state: Path) -> None:
+def prepare(loopback: Loopback, clients: Sequence[ClientGraph], state: Path) -> None:
     """Give every site its graph, its policy and its place for checkpoints."""
     paths = save_graphs(loopback.folder / "graphs", clients)
     for client, path in zip(clients, paths, strict=True):
@@ -28,9 +28,9 @@ def furnish(loopback: Loopback, clients: Sequence[ClientGraph], state: Path) -> 
         site.write(kit)
 
 
-def venue(loopback: Loopback, **more: Any) -> Venue:
+def deployment(loopback: Loopback, **more: Any) -> Deployment:
     kits = loopback.kits
-    return Venue(kits.server, kits.coordinator, list(kits.sites), **more)
+    return Deployment(kits.server, kits.coordinator, list(kits.sites), **more)
 
 
 def configure(method: str, secure: str = "none", **settings: Any) -> RunConfig:
@@ -40,7 +40,7 @@ def configure(method: str, secure: str = "none", **settings: Any) -> RunConfig:
 
 
 def coordinate(
-    config: RunConfig, place: Venue, out: Path, console: Console | None = None
+    config: RunConfig, place: Deployment, out: Path, console: Console | None = None
 ) -> Result:
     """Run a configuration at the sites."""
     layers = sort_settings(config, find_method(config.method).Settings)

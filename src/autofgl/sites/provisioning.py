@@ -1,0 +1,150 @@
+"""Kits as operators handle them: made from a short YAML, one folder for each machine, and run."""
+
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field
+
+from autofgl.atomic import write_text
+from autofgl.config import read_config_file, validated
+from autofgl.errors import AutoFGLError, UserError
+from autofgl.federation.engines.nvflare.job import ServerSession, check_installed
+from autofgl.federation.engines.nvflare.kits import Kits, make_kits, refresh_kit
+from autofgl.federation.engines.nvflare.processes import running, start_kit, stop_kits
+from autofgl.sites.policy import POLICY_FILE, TEMPLATE
+
+_KIT_FILE = "kit.yaml"
+
+
+class Project(BaseModel):
+    """The short YAML that a federation is made from.
+
+    Attributes:
+        server: Name or address by which the sites reach the server.
+        port: The one port that the server listens on.
+        sites: Names of the sites.
+        days: How long the CA is valid.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    server: str
+    port: int = Field(default=8002, ge=1, le=65535)
+    sites: tuple[str, ...] = Field(min_length=1)
+    days: int = Field(default=360, ge=1)
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A machine's folder.
+
+    Attributes:
+        path: The folder.
+        site: The site's name; empty for the server.
+        sites: Names of all sites.
+    """
+
+    path: Path
+    site: str
+    sites: Sequence[str]
+
+
+def provision_kits(project: Path, out: Path) -> Kits:
+    """Issue kits for the machines that a YAML file names; made again, with the same CA.
+
+    Raises:
+        UserError: The file is wrong.
+    """
+    values = validated(Project, read_config_file(project), f"{project}: ")
+    if len(set(values.sites)) < len(values.sites):
+        raise UserError(f"{project}: sites: a name is given twice")
+    kits = make_kits(out, values.server, values.port, values.sites, values.days)
+    for name, kit in {"": kits.server, **kits.sites}.items():
+        note = {"site": name, "sites": list(values.sites)}
+        write_text(kit / _KIT_FILE, yaml.safe_dump(note, sort_keys=False))
+        if name and not (kit / POLICY_FILE).exists():
+            write_text(kit / POLICY_FILE, TEMPLATE)
+    return kits
+
+
+def open_kit(path: Path, site: bool) -> Kit:
+    """Read a kit, and bring its settings up to this version.
+
+    Raises:
+        UserError: There is none, or it is another machine's.
+    """
+    check_installed()
+    if not (path / _KIT_FILE).is_file():
+        raise UserError(f"{path} is no kit: make kits with autofgl site provision, or give --kit")
+    values = read_config_file(path / _KIT_FILE)
+    name = str(values.get("site", ""))
+    if bool(name) != site:
+        raise UserError(f"{path} is the kit of {'site ' + name if name else 'the server'}")
+    refresh_kit(path)
+    return Kit(path.absolute(), name, [str(each) for each in values.get("sites", ())])
+
+
+def run_kit(kit: Kit, tell: Callable[[str], None]) -> None:
+    """Run the server or a site until it is asked to stop; its job processes end with it.
+
+    Raises:
+        UserError: The kit is in use.
+        AutoFGLError: The process ended by itself.
+    """
+    if running(kit.path):
+        raise UserError(f"{kit.path} is running already: end it with autofgl site stop")
+    asked: list[int] = []
+
+    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        asked.append(number)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    child = start_kit(kit.path, kit.site)
+    tell(f"{kit.site or 'server'}: started; the log is {kit.path / 'log.txt'}")
+    try:
+        while child.poll() is None and not asked:
+            time.sleep(0.2)
+    finally:
+        stop_kits(kit.path)
+        child.wait()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    stopped = asked or child.returncode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+    if child.returncode and not stopped:
+        raise AutoFGLError(f"ended by itself: {_last_lines(kit.path / 'console.txt', 1)}")
+
+
+def kit_logs(kit: Path, count: int) -> str:
+    """The end of a kit's log and of its newest job's log."""
+    jobs = sorted(kit.glob("*/log.txt"), key=lambda path: path.stat().st_mtime)
+    return "\n".join(_last_lines(path, count) for path in (kit / "log.txt", *jobs[-1:]))
+
+
+def site_status(coordinator: Path, sites: Sequence[str]) -> dict[str, str]:
+    """Whether each site is connected to the server.
+
+    Raises:
+        FederationError: The server does not answer.
+    """
+    session = ServerSession(coordinator, 10.0)
+    try:
+        seen = session.connected()
+    finally:
+        session.close()
+    return {
+        name: f"connected, heard {max(0.0, time.time() - seen[name]):.0f} s ago"
+        if name in seen
+        else "not connected"
+        for name in [*sites, *sorted(set(seen) - set(sites))]
+    }
+
+
+def _last_lines(path: Path, count: int) -> str:
+    if not path.is_file():
+        return ""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-count:])
