@@ -20,8 +20,8 @@ from statistics import mean
 from typing import Any
 
 import autofgl
+from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.partition import PartitionSettings
 from autofgl.search.bayes import Bayes
 from autofgl.search.genes import Categorical, Genes, Integer, LogFloat, Ordinal
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import autofgl
 from autofgl.federation.engines.inprocess import InProcess
+from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.datasets import DataSettings
 from autofgl.methods import search_jobs
 from autofgl.methods.catalog import find_method
 

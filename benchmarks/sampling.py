@@ -30,7 +30,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from autofgl.graphs.synthetic import SyntheticSettings, generate
+from autofgl.graphs.catalog import SyntheticSettings
+from autofgl.graphs.synthetic import generate
 from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Fanout, Keep, Rule, draw_batch
 from autofgl.seeding import numpy_generator, torch_generator

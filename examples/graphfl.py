@@ -5,7 +5,7 @@ takes a moment; for real work leave the settings out, or see ``autofgl methods g
 """
 
 import autofgl
-from autofgl.graphs.datasets import DataSettings
+from autofgl.graphs.catalog import DataSettings
 
 graph = autofgl.load("synthetic", seed=0, settings=DataSettings(nodes=200, classes=3, features=60))
 clients = autofgl.partition(graph, clients=3, method="random", seed=0)

@@ -1,14 +1,20 @@
 import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import autofgl
-from autofgl.cli import expand_lists, main
+from autofgl.cli import app, expand_lists, main
+from autofgl.errors import AutoFGLError, FederationError, GraphError, Interrupted, UserError
+from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.reproduce.figures import FIGURES
 from autofgl.reproduce.options import Options
+from autofgl.runs.folder import read_history
 
 
 def call(*words: str) -> int:
@@ -152,22 +158,6 @@ def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["run"], "name a method"),
-        (["run", "fedavgg"], "did you mean fedavg"),
-        (["run", "fedavg", "--dataset", "corra"], "did you mean cora"),
-        (["run", "fedavg", "--partition", "metiss"], "did you mean metis"),
-        (["run", "fedavg", "--set", "hiden=3"], "did you mean hidden"),
-        (["run", "fedavg", "--set", "model=gnc"], "unknown model 'gnc'"),
-        (["run", "fedavg", "--clients", "3000"], "2708 nodes"),
-        (["run", "fedavg", "--clients", "many"], "--clients"),
-        (["run", "fedavg", "--budgte", "3"], "--budget"),
-        (["run", "fedavg", "--graphs", "absent.npz"], "absent.npz"),
-        (["run", "fedavg", "--graphs", "broken.npz"], "broken.npz"),
-        (["run", "fedavg", "--config", "absent.yaml"], "absent.yaml"),
-        (["run", "fedavg", "--out", "."], "not an empty folder"),
-        (["run", "--resume", "absent"], "holds no run"),
-        (["predict", "absent", "--graph", "broken.npz"], "absent"),
-        (["methods", "fedavgg"], "did you mean fedavg"),
         (["reproduce", "fl-agcns-tabel3"], "did you mean fl-agcns-table3"),
         (["reproduce", "fedgrap-fig7"], "did you mean fedgraph-fig7"),
         (["reproduce", "everything"], "fedgraph-fig12, fedgraph-fig6"),
@@ -177,10 +167,9 @@ def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> No
             ["reproduce", "fl-agcns-table3", "--rounds", "3"],
             "--episodes are for figures",
         ),
-        (["rnu"], "rnu"),
     ],
 )
-def test_mistakes_exit_with_2_and_one_line(
+def test_mistakes_about_experiments_exit_with_2_and_one_line(
     words: list[str],
     message: str,
     tmp_path: Path,
@@ -188,12 +177,11 @@ def test_mistakes_exit_with_2_and_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04 not really")
     assert call(*words) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert len(captured.err.strip().splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["broken.npz"], "nothing is left behind"
+    assert not list(tmp_path.iterdir()), "nothing is left behind"
 
 
 def test_an_output_folder_with_another_run_is_refused(
@@ -216,13 +204,66 @@ def test_a_resumed_run_keeps_its_configuration(
     assert "keeps its configuration" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["run", "--help"], ["predict", "--help"]])
-def test_help_shows_an_example_or_the_commands(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def commands() -> list[list[str]]:
+    """Every command and group, as words."""
+    root: Any = typer.main.get_command(app)
+    site = root.commands["site"]
+    return [[], *([name] for name in root.commands), *(["site", name] for name in site.commands)]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_help_shows_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call(*words, "--help") == 0
+    assert f"Example: autofgl {' '.join(words)}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_uses_the_words_of_the_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("run", "--help") == 0
+    assert "Random seed." in capsys.readouterr().out
+
+
+def test_without_words_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call() == 0
+    assert "datasets" in capsys.readouterr().out
+
+
+def test_a_run_whose_folder_is_deleted_ends_with_one_line(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert call(*words) == 0
-    shown = capsys.readouterr().out
-    assert "Example" in shown or "datasets" in shown
+    original = InProcess.call
+
+    def deleting(self: InProcess, op: str, *args: Any, **kwargs: Any) -> Any:
+        if op == "round" and len(read_history(out / "history.jsonl")) == 2:
+            shutil.rmtree(out)
+        return original(self, op, *args, **kwargs)
+
+    monkeypatch.setattr(InProcess, "call", deleting)
+    words = ["--dataset", "synthetic", "--set", "nodes=100", "rounds=9", "--out", str(out)]
+    assert call("run", "fedavg", *words) == 1
+    error = capsys.readouterr().err
+    assert error.strip().splitlines() == [
+        f"autofgl: {out} was deleted or moved while its run was going on: the run has ended, "
+        "start it anew"
+    ]
+    assert not out.exists(), "nothing is written after it"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(UserError("x"), 2), (GraphError("x"), 2), (Interrupted("x"), 130), (FederationError("x"), 1)],
+)
+def test_errors_know_their_exit_code(
+    error: AutoFGLError,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def failing(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("autofgl.runs.folder.RunFolder.open", failing)
+    assert call("run", "--resume", "anything") == code
+    assert capsys.readouterr().err == "autofgl: x\n"
 
 
 def test_reproduce_lists_figures_and_hands_its_words_on(

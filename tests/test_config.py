@@ -1,11 +1,14 @@
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import pytest
-from autofgl.methods.settings import FederatedSettings
+from autofgl.methods.settings import FederatedSettings, ServerData
 
-from autofgl.config import check_config, parse_settings, read_config_file, sort_settings
+from autofgl.config import SECURE_MODES, check_config, parse_settings, sort_settings
 from autofgl.errors import UserError
+from autofgl.runs.folder import read_config_file
+from autofgl.secure import MODES
 
 
 def config(**values: Any) -> Any:
@@ -72,3 +75,44 @@ def test_configuration_files(tmp_path: Path) -> None:
             read_config_file(path)
     with pytest.raises(UserError, match="cannot read"):
         read_config_file(tmp_path / "absent.yaml")
+
+
+def test_the_secure_modes_are_those_that_exist() -> None:
+    assert SECURE_MODES == MODES
+
+
+class Renamed(FederatedSettings):
+    """Settings of which two have had another name, and one another choice."""
+
+    renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer", "width": "hidden"}
+    renamed_values: ClassVar[dict[str, dict[str, str]]] = {"optimizer": {"adamm": "adam"}}
+
+    optimizer: Literal["adam", "sgd"] = "sgd"
+
+
+def test_old_names_of_settings_are_accepted_with_a_notice() -> None:
+    layers = sort_settings(config(settings={"optimiser": "adamm", "width": 8, "lr": 1}), Renamed)
+    assert (layers.method.optimizer, layers.method.hidden, layers.method.lr) == ("adam", 8, 1)
+    assert layers.notices == (
+        "setting 'optimiser' is now called 'optimizer'",
+        "setting optimizer: 'adamm' is now called 'adam'",
+        "setting 'width' is now called 'hidden'",
+    )
+    again = config(settings=layers.dump(config()))
+    assert sort_settings(again, Renamed) == replace(layers, notices=())
+
+
+def test_a_setting_by_both_names_is_refused() -> None:
+    with pytest.raises(UserError, match="'width' is now called 'hidden': give it once"):
+        sort_settings(config(settings={"width": 8, "hidden": 9}), Renamed)
+
+
+def test_present_names_come_without_a_notice() -> None:
+    layers = sort_settings(config(settings={"optimizer": "adam"}), Renamed)
+    assert layers.notices == ()
+
+
+def test_the_server_has_data_only_where_a_method_says_so() -> None:
+    assert sort_settings(config()).method.server_data == ServerData()
+    asked = config(method="fedgraph", settings={"server_share": 0.1})
+    assert sort_settings(asked).method.server_data == ServerData(share=0.1)

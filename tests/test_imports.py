@@ -37,9 +37,9 @@ ALLOWED: dict[str, set[str]] = {
 #: The only files and folders that may import these packages.
 ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
-    "tensorboard": {"runs/tensorboard.py"},
+    "tensorboard": {"runs/recorder.py"},
     "msgpack": {"federation/payload.py"},
-    "typer": {"cli.py", "cli_pages.py", "cli_options.py", "cli_site.py", "cli"},
+    "typer": {"cli.py", "cli/pages.py", "cli/options.py", "cli/site.py", "cli"},
     "tenseal": {"secure/ckks.py", "secure/ckks"},
     "optuna": {"search/bayes.py", "search/study_file.py"},
     "sqlalchemy": {"search/study_file.py"},

@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from autofgl.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from autofgl.api import resume, run
     from autofgl.errors import AutoFGLError, UserError
@@ -10,32 +12,15 @@ if TYPE_CHECKING:
     from autofgl.graphs.datasets import load
     from autofgl.graphs.files import load_graph, load_graphs, save_graph, save_graphs
     from autofgl.graphs.partition import partition
-    from autofgl.runs.export import load_model
-    from autofgl.runs.predict import predict
-    from autofgl.runs.result import Result
+    from autofgl.runs.export import load_model, predict
+    from autofgl.runs.folder import Result
+    from autofgl.runtime.method import Method
 
-__version__ = "0.1.0"
-
-_HOMES = {
-    "AutoFGLError": "errors",
-    "ClientGraph": "graphs.client_graph",
-    "Result": "runs.result",
-    "UserError": "errors",
-    "load": "graphs.datasets",
-    "load_graph": "graphs.files",
-    "load_graphs": "graphs.files",
-    "load_model": "runs.export",
-    "partition": "graphs.partition",
-    "predict": "runs.predict",
-    "resume": "api",
-    "run": "api",
-    "save_graph": "graphs.files",
-    "save_graphs": "graphs.files",
-}
 
 __all__ = [
     "AutoFGLError",
     "ClientGraph",
+    "Method",
     "Result",
     "UserError",
     "load",
@@ -50,9 +35,27 @@ __all__ = [
     "save_graphs",
 ]
 
+_HOMES = {
+    "autofgl.api": ("resume", "run"),
+    "autofgl.errors": ("AutoFGLError", "UserError"),
+    "autofgl.graphs.client_graph": ("ClientGraph",),
+    "autofgl.graphs.datasets": ("load",),
+    "autofgl.graphs.files": ("load_graph", "load_graphs", "save_graph", "save_graphs"),
+    "autofgl.graphs.partition": ("partition",),
+    "autofgl.runtime.method": ("Method",),
+    "autofgl.runs.export": ("load_model", "predict"),
+    "autofgl.runs.folder": ("Result",),
+}
+
 
 def __getattr__(name: str) -> Any:
     """Import public names at first use, so that ``autofgl --help`` need not wait for torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'autofgl' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"autofgl.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(home), name)
+    raise AttributeError(f"module 'autofgl' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """The public names too, which are not imported yet: completion in a notebook shows them."""
+    return sorted({*globals(), *__all__})

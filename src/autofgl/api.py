@@ -1,53 +1,51 @@
-"""From a configuration to a finished run: the one place that knows all parts."""
+"""From a configuration to a finished run: the one place that knows all parts.
+
+Whatever needs torch or NumPy is imported where it is used, after everything that the user has said
+is validated: a mistake is answered at once.
+"""
 
 import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_text
 from autofgl.config import Layers, RunConfig, check_config, sort_settings
-from autofgl.errors import UserError
-from autofgl.execution import Known, execute
-from autofgl.federation.engines.inprocess import InProcess
-from autofgl.graphs import datasets
-from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.cut import withhold
-from autofgl.graphs.files import load_graph, load_graphs
-from autofgl.graphs.partition import describe, partition
-from autofgl.graphs.validation import validate_clients
-from autofgl.methods.catalog import find_method
-from autofgl.methods.fl_agcns.controller import FLAGCNS
-from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked, supernet_quality
-from autofgl.runs.checkpoint import load_latest
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.result import Result
-from autofgl.seeding import numpy_generator
+from autofgl.errors import GraphError, UserError
+from autofgl.methods.catalog import METHODS, find_method, name_of
+from autofgl.runs.folder import Result, RunFolder
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autofgl.federation.engines.inprocess import InProcess
+    from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
+    from autofgl.runtime.method import Method
 
 
 def run(
-    method: str,
-    clients: Sequence[ClientGraph],
+    method: "str | type[Method]",
+    clients: "Sequence[ClientGraph]",
     *,
     secure: str | None = None,
     seed: int = 0,
     budget: str | None = None,
     engine: str = "inprocess",
     out: str | Path | None = None,
-    console: Console | None = None,
+    console: "Console | None" = None,
     **settings: Any,
 ) -> Result:
     """Run a method on client graphs.
 
     Args:
-        method: Name of the method, e.g. ``fedavg``.
+        method: Name of the method, e.g. ``fedavg``; or a class of one's own, or where it is:
+            ``module:Class`` or ``file.py:Class``.
         clients: One graph for each client.
         secure: How sums are protected; the method's own choice if not given.
-        seed: Root of all chance.
+        seed: Random seed.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         engine: ``inprocess``, or ``nvflare`` for a process per client.
         out: Run folder; a new one below ``runs/`` if not given.
@@ -62,48 +60,42 @@ def run(
         >>> clients = autofgl.partition(autofgl.load("cora"), clients=3, seed=0)
         >>> result = autofgl.run("fedavg", clients, rounds=5)  # doctest: +SKIP
     """
-    config = check_config(
-        {
-            "method": method,
-            "clients": len(clients),
-            "partition": "given",
-            "secure": secure,
-            "seed": seed,
-            "budget": budget,
-            "engine": engine,
-            "settings": settings,
-        }
-    )
-    return start(config, clients, Path(out) if out else default_folder(config), console)
+    values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
+    name = method if isinstance(method, str) else name_of(method)
+    data = {"clients": len(clients), "partition": "given"}
+    config = check_config({"method": name, **data, **values, "settings": settings})
+    if console is not None:
+        for notice in sort_settings(config).notices:
+            console.print(notice, markup=False, highlight=False)
+    return start_run(config, clients, Path(out) if out else default_folder(config), console)
 
 
-def start(
-    config: RunConfig, clients: Sequence[ClientGraph], out: Path, console: Console | None
+def start_run(
+    config: RunConfig, clients: "Sequence[ClientGraph]", out: Path, console: "Console | None"
 ) -> Result:
-    """Begin a new run in a new folder.
+    """Begin a new run in a new folder."""
+    from autofgl.graphs.validation import validate_clients
 
-    Raises:
-        UserError: Something in the configuration, the graphs or the folder is wrong.
-    """
-    method = find_method(config.method)
-    layers = sort_settings(config, method.Settings)
+    layers = sort_settings(config)
+    RunFolder.check_new(out)
     validate_clients(clients)
+    server_graph = load_server_graph(config, layers)
+    if server_graph is not None:
+        validate_clients([*clients, replace(server_graph, name="the server's graph")])
+    method = find_method(config.method)
     method.check(method.arrange(clients), layers.method, config.secure)
-    held = load_held(config, layers)
-    if held is not None:
-        validate_clients([*clients, replace(held, name="the server's graph")])
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, {**whole, "clients": len(clients)})
     write_text(folder.data, json.dumps(_data_record(clients), indent=2) + "\n")
-    return _execute(config, layers, clients, held, folder, console)
+    return _execute(config, layers, clients, server_graph, folder, console)
 
 
 def resume(
     out: str | Path,
-    clients: Sequence[ClientGraph] | None = None,
+    clients: "Sequence[ClientGraph] | None" = None,
     *,
     budget: str | None = None,
-    console: Console | None = None,
+    console: "Console | None" = None,
 ) -> Result:
     """Go on with a run where its last checkpoint was made; a finished run is just read.
 
@@ -114,28 +106,26 @@ def resume(
         console: Where progress is shown.
 
     Raises:
-        UserError: There is no run, or its graphs cannot be found.
+        UserError: There is no run, or its graphs cannot be read.
     """
     folder = RunFolder.open(Path(out))
     if folder.finished:
         return Result.read(folder.path)
     values = folder.read_config()
     config = check_config({**values, "budget": budget} if budget else values)
-    layers = sort_settings(config, find_method(config.method).Settings)
-    graphs = clients if clients is not None else load_clients(config, layers)
-    validate_clients(graphs)
-    _check_same_data(folder, graphs)
-    return _execute(config, layers, graphs, load_held(config, layers), folder, console)
+    layers = sort_settings(config)
+    graphs = _same_clients(folder, config, layers, clients)
+    return _execute(config, layers, graphs, load_server_graph(config, layers), folder, console)
 
 
 def diagnose(
     out: str | Path,
-    clients: Sequence[ClientGraph] | None = None,
+    clients: "Sequence[ClientGraph] | None" = None,
     *,
     networks: int = 20,
     rounds: int = 50,
-    report: Callable[[Ranked], None] | None = None,
-) -> Quality:
+    report: "Callable[[Ranked], None] | None" = None,
+) -> "Quality":
     """How well the SuperNet of a run ranks networks; also left in ``diagnosis.json``.
 
     Args:
@@ -150,14 +140,21 @@ def diagnose(
     """
     folder = RunFolder.open(Path(out))
     config = check_config(folder.read_config())
-    method_class = find_method(config.method)
-    if not issubclass(method_class, FLAGCNS):
-        raise UserError(f"{folder.path} is a run of {config.method}, which has no SuperNet")
     if networks < 3:
         raise UserError("a ranking needs at least 3 networks")
-    layers = sort_settings(config, method_class.Settings)
-    graphs = clients if clients is not None else load_clients(config, layers)
-    _check_same_data(folder, graphs)
+    no_supernet = UserError(f"{folder.path} is a run of {config.title}, which has no SuperNet")
+    if config.method in METHODS and config.method != "fl-agcns":
+        raise no_supernet
+    layers = sort_settings(config)
+    graphs = _same_clients(folder, config, layers, clients)
+
+    from autofgl.methods.fl_agcns.controller import FLAGCNS
+    from autofgl.methods.fl_agcns.diagnosis import supernet_quality
+    from autofgl.runs.checkpoint import load_latest
+
+    method_class = find_method(config.method)
+    if not issubclass(method_class, FLAGCNS):
+        raise no_supernet
     federation = _federation(config, layers, graphs, folder)
     try:
         method = method_class(federation, layers.method, config.seed, config.secure)
@@ -172,116 +169,130 @@ def diagnose(
     return quality
 
 
-def load_clients(config: RunConfig, layers: Layers) -> list[ClientGraph]:
-    """The client graphs that a configuration names: files, or a dataset that is cut.
-
-    Raises:
-        UserError: A name is unknown, a file is malformed, or nothing is named.
-    """
+def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
+    """The client graphs that a configuration names: files, or a dataset that is cut."""
+    if not config.dataset and not config.graphs:
+        raise UserError("this run was started on graphs in memory: resume it from Python")
+    for path in config.graphs:
+        if not Path(path).is_file():
+            raise GraphError(f"{path}: there is no such file")
     if config.partitioned:
-        graph = _load_whole(config, layers)
-        graph, _ = _withheld(graph, config, layers)
+        from autofgl.graphs.partition import partition
+
+        graph, _ = _load_whole(config, layers)
         count = config.clients or 3
         return partition(graph, count, config.partition, config.seed, layers.partition)
-    if not config.graphs:
-        raise UserError("this run was started on graphs in memory: resume it from Python")
+
+    from autofgl.graphs.files import load_graphs
+
     return load_graphs(config.graphs, seed=config.seed)
 
 
-def load_held(config: RunConfig, layers: Layers) -> ClientGraph | None:
-    """The graph that the server itself has: a file, or nodes kept from all clients.
+def load_server_graph(config: RunConfig, layers: Layers) -> "ClientGraph | None":
+    """The graph that the server itself has: a file, or nodes kept from all clients."""
+    wanted = layers.method.server_data
+    if wanted.file:
+        from autofgl.graphs.files import load_graph
 
-    Raises:
-        UserError: The file is malformed, or there is no graph to keep nodes from.
-    """
-    share, path = _server_data(layers)
-    if path:
-        return load_graph(path, seed=config.seed)
-    if not share:
+        return load_graph(wanted.file, seed=config.seed)
+    if not wanted.share:
         return None
     if not config.partitioned:
         raise UserError(
             "server_share needs one graph that is cut into clients; with graphs of their own, give "
             "the server's as server_graph=FILE"
         )
-    return _withheld(_load_whole(config, layers), config, layers)[1]
+    return _load_whole(config, layers)[1]
 
 
-def _load_whole(config: RunConfig, layers: Layers) -> ClientGraph:
+def _load_whole(config: RunConfig, layers: Layers) -> "tuple[ClientGraph, ClientGraph | None]":
+    """What of one graph is for the clients, and what the server keeps of it."""
+    from autofgl.graphs.cut import withhold
+    from autofgl.graphs.datasets import load
+    from autofgl.graphs.files import load_graph
+    from autofgl.seeding import numpy_generator
+
     if config.dataset is None:
-        return load_graph(config.graphs[0], seed=config.seed)
-    return datasets.load(
-        config.dataset, seed=config.seed, data_root=config.data_root, settings=layers.data
-    )
-
-
-def _server_data(layers: Layers) -> tuple[float, str]:
-    """What a method says of data at the server: share of the nodes, and file."""
-    said = layers.method.model_dump()
-    return said.get("server_share", 0.0), said.get("server_graph", "")
-
-
-def _withheld(
-    graph: ClientGraph, config: RunConfig, layers: Layers
-) -> tuple[ClientGraph, ClientGraph | None]:
-    """What is left for the clients, and what the server keeps."""
-    share, path = _server_data(layers)
-    if path or not share:
+        graph = load_graph(config.graphs[0], seed=config.seed)
+    else:
+        root = config.data_root
+        graph = load(config.dataset, seed=config.seed, data_root=root, settings=layers.data)
+    wanted = layers.method.server_data
+    if wanted.file or not wanted.share:
         return graph, None
-    return withhold(graph, share, numpy_generator(config.seed, "server"))
+    return withhold(graph, wanted.share, numpy_generator(config.seed, "server"))
 
 
-def _data_record(clients: Sequence[ClientGraph]) -> dict[str, Any]:
+def _data_record(clients: "Sequence[ClientGraph]") -> dict[str, Any]:
     """What ``data.json`` holds: sizes, cut, and digests to know the graphs again."""
+    from autofgl.graphs.client_graph import summarize_clients
+
     digests = {client.name: client.fingerprint() for client in clients}
-    return {**describe(clients).to_dict(), "digests": digests}
+    return {**summarize_clients(clients).to_dict(), "digests": digests}
 
 
-def _check_same_data(folder: RunFolder, clients: Sequence[ClientGraph]) -> None:
+def _same_clients(
+    folder: RunFolder,
+    config: RunConfig,
+    layers: Layers,
+    given: "Sequence[ClientGraph] | None",
+) -> "Sequence[ClientGraph]":
+    """The graphs that a run was started on, loaded again unless they are given."""
+    clients = given if given is not None else load_clients(config, layers)
+
+    from autofgl.graphs.validation import validate_clients
+
+    validate_clients(clients)
     if not folder.data.exists():
-        return  # killed before the first round: nothing was learnt from the graphs
+        return clients  # killed before the first round: nothing was learned from the graphs
     recorded = json.loads(folder.data.read_text())["digests"]
-    found = {client.name: client.fingerprint() for client in clients}
-    changed = sorted(name for name in recorded | found if recorded.get(name) != found.get(name))
+    digests = {client.name: client.fingerprint() for client in clients}
+    changed = sorted(name for name in recorded | digests if recorded.get(name) != digests.get(name))
     if changed:
         raise UserError(
             f"the graphs of {', '.join(changed)} are not those that {folder.path} was started on: "
             "start a new run"
         )
+    return clients
 
 
 def default_folder(config: RunConfig) -> Path:
     """A new folder below ``runs/``, named after the run."""
     data = (config.dataset or "graphs").replace(":", "-")
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    path = Path("runs") / f"{config.method}-{data}-seed{config.seed}-{stamp}"
-    tries = [path, *(path.with_name(f"{path.name}-{index}") for index in range(2, 1000))]
-    return next(candidate for candidate in tries if not candidate.exists())
+    path = Path("runs") / f"{config.title}-{data}-seed{config.seed}-{stamp}"
+    names = [path, *(path.with_name(f"{path.name}-{index}") for index in range(2, 1000))]
+    return next(candidate for candidate in names if not candidate.exists())
 
 
 def _execute(
     config: RunConfig,
     layers: Layers,
-    clients: Sequence[ClientGraph],
-    held: ClientGraph | None,
+    clients: "Sequence[ClientGraph]",
+    server_graph: "ClientGraph | None",
     folder: RunFolder,
-    console: Console | None,
+    console: "Console | None",
 ) -> Result:
-    known = Known(len(clients), describe(clients).cut_share, held)
-    if config.engine == "nvflare":
-        from autofgl.sites.submit import run_as_sites
+    from autofgl.execution import DataSummary, execute
+    from autofgl.graphs.client_graph import summarize_clients
 
-        return run_as_sites(config, layers, clients, known, folder, console)
+    data = DataSummary(len(clients), summarize_clients(clients).cut_share, server_graph)
+    if config.engine == "nvflare":
+        from autofgl.sites.local_run import run_as_sites
+
+        return run_as_sites(config, layers, clients, data, folder, console)
     federation = _federation(config, layers, clients, folder)
     try:
-        return execute(config, layers, federation, known, folder, console)
+        return execute(config, layers, federation, data, folder, console)
     finally:
         federation.close()
 
 
 def _federation(
-    config: RunConfig, layers: Layers, clients: Sequence[ClientGraph], folder: RunFolder
-) -> InProcess:
+    config: RunConfig, layers: Layers, clients: "Sequence[ClientGraph]", folder: RunFolder
+) -> "InProcess":
+    from autofgl.federation.engines.inprocess import InProcess
+
     method = find_method(config.method)
     factories = {
         graph.name: method.party(graph, layers.method, config.seed, config.secure)

@@ -1,22 +1,30 @@
-"""The configuration of a run: validated once, at the edge, and written into the run folder."""
+"""The configuration of a run: validated once, at the edge, and written into the run folder.
 
-from collections.abc import Mapping
+Nothing here needs torch or NumPy, so that a mistake is answered at once.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autofgl.errors import UserError, unknown_name
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PartitionSettings
-from autofgl.graphs.synthetic import SyntheticSettings
-from autofgl.methods.catalog import default_secure
+from autofgl.graphs.catalog import (
+    DATASETS,
+    PARTITIONERS,
+    DataSettings,
+    PartitionSettings,
+    SyntheticSettings,
+)
+from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
 from autofgl.runs.budget import Budget
-from autofgl.secure import MODES
 
 ENGINES = ("inprocess", "nvflare")
+
+#: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
+SECURE_MODES = ("none", "ckks", "shares", "shares-additive")
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -25,14 +33,14 @@ class RunConfig(BaseModel):
     """Everything that decides what a run does.
 
     Attributes:
-        method: Name of the method.
+        method: Name of the method, or ``module:Class`` or ``file.py:Class`` of one's own.
         dataset: Name of a dataset; none if the graphs come from files or from memory.
         graphs: Graph files, one for each client, or one that is partitioned.
         data_root: Folder with raw files of public datasets.
         clients: Number of clients; none: 3 for a dataset, one for each file.
         partition: Name of the partitioner.
         secure: How sums are protected; :func:`check_config` fills in the method's own choice.
-        seed: Root of all chance.
+        seed: Random seed.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         engine: What carries the messages.
         settings: ``--set`` values of dataset, partitioner and method.
@@ -53,6 +61,11 @@ class RunConfig(BaseModel):
     settings: dict[str, bool | int | float | str | None] = {}
 
     @property
+    def title(self) -> str:
+        """The method in short: its name, or the class of one's own."""
+        return self.method.rpartition(":")[2]
+
+    @property
     def partitioned(self) -> bool:
         """Whether one graph is cut into clients, rather than one file given for each."""
         return self.dataset is not None or (len(self.graphs) == 1 and (self.clients or 1) > 1)
@@ -65,11 +78,12 @@ class RunConfig(BaseModel):
 
 @dataclass(frozen=True)
 class Layers:
-    """The ``--set`` values, sorted by who reads them."""
+    """The ``--set`` values, sorted by who reads them, and a notice for each old name."""
 
     data: DataSettings
     partition: PartitionSettings
     method: Any
+    notices: tuple[str, ...] = ()
 
     def dump(self, config: RunConfig) -> dict[str, Any]:
         """All settings that have a say in this run, defaults included, in one flat dict."""
@@ -88,16 +102,20 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
     for key in values:
         if key not in RunConfig.model_fields:
             raise unknown_name("configuration key", str(key), RunConfig.model_fields)
-    config = validated(RunConfig, _with_secure(values))
-    if config.dataset and config.graphs:
-        raise UserError("give either --dataset or --graphs, not both")
-    if len(config.graphs) > 1 and config.clients not in (None, len(config.graphs)):
-        raise UserError(
-            f"{len(config.graphs)} graph files make {len(config.graphs)} clients, "
-            f"not {config.clients}: leave --clients out"
-        )
-    if config.secure not in MODES:
-        raise unknown_name("secure mode", config.secure, MODES)
+    method = values.get("method")
+    if isinstance(method, str):
+        if method not in METHODS:
+            find_method(method)  # one's own, or an error with the nearest names
+            values = {**values, "method": absolute_name(method)}
+        if values.get("secure") is None:
+            values = {**values, "secure": default_secure(method)}
+    config = validated(RunConfig, dict(values))
+    _check_data(config)
+    if config.secure not in SECURE_MODES:
+        raise unknown_name("secure mode", config.secure, SECURE_MODES)
+    entry = METHODS.get(config.method)
+    if entry is not None and config.secure != "none" and not entry.sums_securely:
+        raise UserError(f"{config.method} sums nothing that --secure {config.secure} could protect")
     if config.engine not in ENGINES:
         raise unknown_name("engine", config.engine, ENGINES)
     budget = config.time_budget
@@ -109,55 +127,43 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
     return config
 
 
-def _with_secure(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values with the method's own secure mode where none is given."""
-    if values.get("secure") is not None or "method" not in values:
-        return dict(values)
-    return {**values, "secure": default_secure(str(values["method"]))}
+def _check_data(config: RunConfig) -> None:
+    if config.dataset and config.graphs:
+        raise UserError("give either --dataset or --graphs, not both")
+    if config.dataset is not None and config.dataset not in DATASETS:
+        raise unknown_name("dataset", config.dataset, DATASETS)
+    if config.partitioned and config.partition not in PARTITIONERS:
+        raise unknown_name("partition", config.partition, PARTITIONERS)
+    if len(config.graphs) > 1 and config.clients not in (None, len(config.graphs)):
+        raise UserError(
+            f"{len(config.graphs)} graph files make {len(config.graphs)} clients, "
+            f"not {config.clients}: leave --clients out"
+        )
 
 
-def sort_settings(config: RunConfig, method_settings: type[BaseModel]) -> Layers:
-    """Hand every ``--set`` value to the layer that reads it.
+def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = None) -> Layers:
+    """Hand every ``--set`` value to the layer that reads it; the method's is looked up.
 
     Raises:
         UserError: Nobody reads a key in this run, or a value does not fit.
     """
+    method_settings = method_settings or settings_of(config.method)
     readers = _readers(config, method_settings)
-    for key in config.settings:
+    values, notices = _present_names(config.settings, readers)
+    for key in values:
         if key not in readers:
             raise _unread(key, readers, config)
 
     def layer(model: type[Model]) -> Model:
-        own = {key: value for key, value in config.settings.items() if readers[key] is model}
+        own = {key: value for key, value in values.items() if readers[key] is model}
         return validated(model, own, "setting ")
 
-    return Layers(layer(DataSettings), layer(PartitionSettings), layer(method_settings))
+    layers = layer(DataSettings), layer(PartitionSettings), layer(method_settings)
+    return Layers(*layers, notices=tuple(notices))
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
-    """The keys of a YAML configuration file.
-
-    Raises:
-        UserError: The file cannot be read or is not a mapping.
-    """
-    try:
-        values = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    except yaml.YAMLError as error:
-        problem = str(error).replace("\n", " ")
-        raise UserError(f"{path} is not YAML: {problem}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
-    return values
-
-
-def parse_settings(pairs: list[str]) -> dict[str, Any]:
-    """``key=value`` pairs of the command line.
-
-    Raises:
-        UserError: A pair has no ``=``.
-    """
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """``key=value`` pairs of the command line."""
     settings = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -173,11 +179,7 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Model:
-    """Build a pydantic model, turning its complaints into one line.
-
-    Raises:
-        UserError: A value does not fit.
-    """
+    """Build a pydantic model, turning its complaints into one line."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -190,17 +192,39 @@ def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Mod
 
 def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, type[BaseModel]]:
     """Who reads which key in this run."""
-    data = set(DataSettings.model_fields) - set(SyntheticSettings.model_fields)
-    if config.dataset is None:
-        data = set()
-    elif config.dataset == "synthetic":
-        data |= set(SyntheticSettings.model_fields)
-    readers: dict[str, type[BaseModel]] = {
-        key: DataSettings for key in DataSettings.model_fields if key in data
-    }
+    data: list[str] = []
+    if config.dataset is not None:
+        knobs = () if config.dataset == "synthetic" else SyntheticSettings.model_fields
+        data = [key for key in DataSettings.model_fields if key not in knobs]
+    readers: dict[str, type[BaseModel]] = dict.fromkeys(data, DataSettings)
     if config.partitioned:
         readers |= dict.fromkeys(PartitionSettings.model_fields, PartitionSettings)
     return readers | dict.fromkeys(method_settings.model_fields, method_settings)
+
+
+def _present_names(
+    given: Mapping[str, Any], readers: Mapping[str, type[BaseModel]]
+) -> tuple[dict[str, Any], list[str]]:
+    """The values by the present names of settings and choices, and a notice for each old one.
+
+    A settings class lists old names as ``renamed`` (old → new) and old choices as
+    ``renamed_values`` (setting → old → new).
+    """
+    renamed: dict[str, str] = {}
+    for model in dict.fromkeys(readers.values()):
+        renamed |= getattr(model, "renamed", {})
+    values, notices = {}, []
+    for old, value in given.items():
+        key = old if old in readers else renamed.get(old, old)
+        if key != old:
+            if key in given:
+                raise UserError(f"setting '{old}' is now called '{key}': give it once")
+            notices.append(f"setting '{old}' is now called '{key}'")
+        choices = getattr(readers.get(key), "renamed_values", {}).get(key, {})
+        values[key] = choices.get(value, value)
+        if values[key] != value:
+            notices.append(f"setting {key}: '{value}' is now called '{values[key]}'")
+    return values, notices
 
 
 def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserError:
@@ -210,4 +234,4 @@ def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserErro
         return UserError(f"setting '{key}' has no effect on graph files: they hold their own masks")
     if key in PartitionSettings.model_fields:
         return UserError(f"setting '{key}' has no effect here: nothing is partitioned")
-    return unknown_name(f"setting of {config.method}", key, readers)
+    return unknown_name(f"setting of {config.title}", key, readers)

@@ -1,19 +1,24 @@
 """The exceptions that AutoFGL raises on purpose.
 
 Every one of them is a sentence for a person: what was wrong, where, and what to do. The command
-line prints that sentence and exits with code 2 for :class:`UserError`, 1 for the others.
+line prints that sentence and exits with the code of its class.
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 
 class AutoFGLError(Exception):
     """Base of all errors raised by this package."""
 
+    exit_code: ClassVar[int] = 1
+
 
 class UserError(AutoFGLError):
     """Something the user gave is wrong: a name, an option, a file."""
+
+    exit_code: ClassVar[int] = 2
 
 
 class GraphError(UserError):
@@ -28,9 +33,27 @@ class FederationError(AutoFGLError):
     """Too few parties answered, or the federation cannot go on."""
 
 
+class RunFolderError(AutoFGLError):
+    """The folder of a run that is going on was deleted, or can no longer be written."""
+
+
+class Interrupted(AutoFGLError):
+    """The user stopped the run; it is saved."""
+
+    exit_code: ClassVar[int] = 130
+
+
+class PartiesReturned(AutoFGLError):
+    """Parties that were lost are there again; the run is saved, to be gone on with together."""
+
+    def __init__(self, parties: Sequence[str]) -> None:
+        super().__init__(f"{', '.join(parties)} can take part again")
+        self.parties = parties
+
+
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UserError:
-    """The error for a misspelt name: the nearest choices, or all of them."""
-    known = sorted(choices)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(known)}"
+    """The error for a misspelled name: the nearest choices, or all of them."""
+    names = sorted(choices)
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(names)}"
     return UserError(f"unknown {kind} '{name}': {hint}")

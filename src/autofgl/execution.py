@@ -12,69 +12,65 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.report.report import leave_report
 from autofgl.runs.export import save_models
-from autofgl.runs.folder import RunFolder
+from autofgl.runs.folder import Result, RunFolder, versions
 from autofgl.runs.loop import Finished, run_rounds
-from autofgl.runs.result import Result, versions, write_result
 from autofgl.runtime.method import Method
-from autofgl.runtime.outcome import Outcome
 
 
 @dataclass(frozen=True)
-class Known:
+class DataSummary:
     """What the coordinator itself knows of the data.
 
     Attributes:
         clients: Number of clients.
         cut_share: Share of the edges that the cut severs; none if nobody knows the whole graph.
-        held: A graph that the server has.
+        server_graph: A graph that the server has.
     """
 
     clients: int
     cut_share: float | None = None
-    held: ClientGraph | None = None
+    server_graph: ClientGraph | None = None
 
 
 def execute(
     config: RunConfig,
     layers: Layers,
     federation: Federation,
-    known: Known,
+    data: DataSummary,
     folder: RunFolder,
     console: Console | None,
 ) -> Result:
     """Begin the run of a folder, or go on with it, to its end."""
     method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
-    method.work_in(folder.path)
-    if known.held is not None:
-        method.take_server_graph(known.held)
-    finished = run_rounds(
-        method, folder, budget=config.time_budget, console=console, title=config.method
-    )
-    outcome = finished.outcome
-    info = {"normalize_features": layers.method.normalize_features}
-    save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
-    for name, data in outcome.files.items():
-        write_bytes(folder.path / name, data)
-    figures = _figures(config, layers, known, method, finished)
-    write_result(folder, figures)
+    with folder.guarded():
+        method.work_in(folder.path)
+        if data.server_graph is not None:
+            method.take_server_graph(data.server_graph)
+        finished = run_rounds(
+            method, folder, budget=config.time_budget, console=console, title=config.title
+        )
+        folder.require()
+        outcome = finished.outcome
+        info = {"normalize_features": layers.method.normalize_features}
+        save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
+        for name, content in outcome.files.items():
+            write_bytes(folder.path / name, content)
+        figures = _figures(config, layers, data, method, finished)
+        folder.write_result(figures)
     leave_report(folder.path, console)
     return Result(folder.path, figures)
 
 
 def _figures(
-    config: RunConfig,
-    layers: Layers,
-    known: Known,
-    method: Method,
-    finished: Finished,
+    config: RunConfig, layers: Layers, data: DataSummary, method: Method, finished: Finished
 ) -> dict[str, Any]:
     """The keys of ``result.json``; other tools rely on these names."""
-    outcome: Outcome = finished.outcome
+    outcome = finished.outcome
     meter = method.federation.meter
     return {
         "method": config.method,
         "dataset": config.dataset or (list(config.graphs) if config.graphs else "memory"),
-        "clients": known.clients,
+        "clients": data.clients,
         "partition": config.partition if config.partitioned else "given",
         "secure": config.secure,
         "seed": config.seed,
@@ -91,7 +87,7 @@ def _figures(
         "stopped_by": finished.stopped_by,
         "architecture": outcome.architecture,
         "hyperparameters": layers.method.model_dump(mode="json"),
-        "cut_share": known.cut_share,
+        "cut_share": data.cut_share,
         "traffic": meter.state(),
         "versions": versions(),
         **outcome.extra,

@@ -1,7 +1,7 @@
-"""One root seed, named child generators.
+"""One random seed, named child generators.
 
-Nothing in AutoFGL touches a global random state. Whoever needs chance asks for a generator by
-name, so that adding a consumer never shifts the numbers of another.
+Nothing in AutoFGL touches a global random state. Whoever needs random numbers asks for a generator
+by name, so that adding a consumer never shifts the numbers of another.
 """
 
 from __future__ import annotations

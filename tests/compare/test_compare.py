@@ -20,9 +20,8 @@ from autofgl.compare.curves import anytime, best_so_far
 from autofgl.compare.runner import compare
 from autofgl.compare.standing import EntrySummary, differences, holm, leader, paired, summarise
 from autofgl.compare.verdict import verdict
-from autofgl.errors import UserError
+from autofgl.errors import Interrupted, UserError
 from autofgl.reproduce.options import Options
-from autofgl.runs.loop import Interrupted
 
 SETTINGS: dict[str, Any] = {"nodes": 150, "rounds": 2, "hidden": 8}
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.catalog import PARTITIONERS
+from autofgl.graphs.client_graph import ClientGraph, summarize_clients
 from autofgl.graphs.cut import pool
-from autofgl.graphs.partition import PARTITIONERS, describe, partition
+from autofgl.graphs.partition import partition
 from autofgl.graphs.validation import validate_clients, validate_graph
 
 DISJOINT = [name for name, entry in PARTITIONERS.items() if not entry.overlapping]
@@ -199,5 +200,5 @@ class TestBalancedPartitioners:
     def test_sizes_are_nearly_equal(self, method):
         rng = np.random.default_rng(0)
         graph = graph_of(600, rng.integers(0, 600, (2400, 2)).tolist(), 0)
-        sizes = [client.nodes for client in describe(partition(graph, 6, method)).clients]
+        sizes = [client.nodes for client in summarize_clients(partition(graph, 6, method)).clients]
         assert max(sizes) <= 1.3 * min(sizes)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import read_history
 
 SETTINGS = ["rounds=60", "checkpoint_every=5", "nodes=400", "participation=0.7"]
 TIMES = {"wall_s", "inference_s"}

@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autofgl.errors import GraphError
-from autofgl.graphs.client_graph import Boundary, ClientGraph, compact, to_dense
+from autofgl.graphs.client_graph import (
+    Boundary,
+    ClientGraph,
+    compact,
+    sorted_unique,
+    symmetric_edges,
+    to_dense,
+)
 
 
 def client(seed: int = 0, nodes: int = 12, *, sparse: bool = False) -> ClientGraph:
@@ -105,3 +112,23 @@ def test_with_masks_leaves_the_original() -> None:
     assert other.train_mask.all()
     assert not graph.train_mask.all()
     assert other.x is graph.x
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))))
+def test_symmetric_edges(pairs: list[tuple[int, int]]) -> None:
+    ends = np.array(pairs, np.uint16).reshape(-1, 2)
+    found = symmetric_edges(ends[:, 0], ends[:, 1], 10)
+    both = {(a, b) for a, b in pairs if a != b} | {(b, a) for a, b in pairs if a != b}
+    assert found.T.tolist() == [list(pair) for pair in sorted(both)]
+    assert found.dtype == np.int64
+
+
+@pytest.mark.parametrize("end", [-1, 10])
+def test_edges_end_at_nodes(end: int) -> None:
+    with pytest.raises(ValueError, match="outside the 10 nodes"):
+        symmetric_edges([0, 1], [1, end], 10)
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_distinct(values: list[int]) -> None:
+    assert sorted_unique(np.array(values, np.int64)).tolist() == sorted(set(values))

@@ -15,8 +15,9 @@ import scipy.sparse as sp
 
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs import datasets
+from autofgl.graphs.catalog import DATASETS, DataSettings
 from autofgl.graphs.client_graph import ClientGraph, to_dense
-from autofgl.graphs.datasets import DATASETS, DataSettings, load
+from autofgl.graphs.datasets import load, smooth_features
 
 HERE = Path(__file__)
 PUBLIC = sorted(set(DATASETS) - {"cora", "synthetic"})
@@ -279,3 +280,25 @@ def test_offline_datasets_do_without_pyg() -> None:
     code = "from autofgl.graphs import datasets as d; d.load('cora'); d.load('synthetic')"
     check = "import sys; assert 'torch_geometric' not in sys.modules"
     subprocess.run([sys.executable, "-c", f"{code}; {check}"], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_features_are_averaged_as_in_sgc(small_graph: ClientGraph, hops: int) -> None:
+    n = small_graph.num_nodes
+    a = np.eye(n)
+    a[small_graph.edge_index[1], small_graph.edge_index[0]] = 1
+    scale = a.sum(1) ** -0.5
+    expected = to_dense(small_graph.x).astype("f8")
+    for _ in range(hops):
+        expected = (scale[:, None] * a * scale) @ expected
+    np.testing.assert_allclose(to_dense(smooth_features(small_graph, hops)), expected, atol=1e-6)
+
+
+def test_smoothing_is_a_setting_of_the_data() -> None:
+    plain = load("cora", seed=0)
+    ours = load("cora", seed=0, settings=DataSettings(whole_graph_hops=1))
+    np.testing.assert_allclose(to_dense(ours.x), to_dense(smooth_features(plain, 1)), atol=1e-6)
+    assert np.array_equal(ours.train_mask, plain.train_mask)
+    assert np.array_equal(ours.edge_index, plain.edge_index)
+    with pytest.raises((UserError, ValueError)):
+        DataSettings(whole_graph_hops=-1)

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 import torch
 
 from autofgl.errors import GraphError, UserError
+from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
 from autofgl.graphs.client_graph import Boundary, ClientGraph, to_dense
 from autofgl.graphs.files import load_graph, load_graphs, save_graph, save_graphs
-from autofgl.graphs.partition import PARTITIONERS, PartitionSettings, partition
+from autofgl.graphs.partition import partition
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning"),

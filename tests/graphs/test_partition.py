@@ -9,9 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from autofgl.errors import GraphError, UserError
-from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
+from autofgl.graphs.client_graph import ClientGraph, summarize_clients
 from autofgl.graphs.datasets import load
-from autofgl.graphs.partition import PARTITIONERS, PartitionSettings, describe, partition
+from autofgl.graphs.partition import partition
 from autofgl.graphs.raw_files import read_planetoid
 
 DATA = Path(os.environ.get("AUTOFGL_DATA") or Path(__file__).parents[3] / "shared" / "data")
@@ -42,7 +43,7 @@ def sizes(clients: list[ClientGraph]) -> list[int]:
 
 
 def labels(clients: list[ClientGraph]) -> list[list[int]]:
-    return [client.labels for client in describe(clients).clients]
+    return [client.labels for client in summarize_clients(clients).clients]
 
 
 def test_unknown_partition_suggests_the_nearest():
@@ -108,7 +109,7 @@ def test_communities_stay_together(method):
     graph = replace(ring(32), edge_index=np.append(ends, ends[::-1], axis=1))
     clients = partition(graph, 4, method)
     assert sizes(clients) == [8] * 4
-    assert describe(clients).cut_share == pytest.approx(4 / (4 * 28 + 4))
+    assert summarize_clients(clients).cut_share == pytest.approx(4 / (4 * 28 + 4))
 
 
 def test_louvain_splits_a_community_larger_than_a_share():
@@ -133,7 +134,7 @@ def test_dirichlet_may_leave_a_client_empty():
     graph = ring(30, np.zeros(30, np.int64))
     clients = partition(graph, 6, "dirichlet", settings=PartitionSettings(dirichlet_beta=0.01))
     assert 0 in sizes(clients)
-    assert json.dumps(describe(clients).to_dict())
+    assert json.dumps(summarize_clients(clients).to_dict())
 
 
 def test_labels_two_clients_take_alpha_and_the_reverse():
@@ -157,7 +158,7 @@ def test_labels_balances_groups_by_nodes():
 
 def test_labels_spreads_unlabelled_nodes():
     y = np.repeat([0, 1, -1], [20, 20, 60])
-    clients = describe(partition(ring(100, y), 2, "labels")).clients
+    clients = summarize_clients(partition(ring(100, y), 2, "labels")).clients
     assert sum(client.unlabelled for client in clients) == 60
     assert all(client.unlabelled > 15 for client in clients)
 
@@ -227,14 +228,14 @@ def cora(source: str) -> ClientGraph:
 @pytest.mark.parametrize("source", ["embedded", "raw"])
 def test_cora_by_labels_has_the_sizes_of_the_paper(source):
     settings = PartitionSettings(label_groups="0,1,2,4|3,5,6", label_alpha=1.0)
-    clients = describe(partition(cora(source), 2, "labels", settings=settings)).clients
+    clients = summarize_clients(partition(cora(source), 2, "labels", settings=settings)).clients
     assert [(client.nodes, client.edges) for client in clients] == [(1412, 2657), (1296, 1961)]
 
 
 def test_describe_counts_undirected_edges():
     graph = ring(6, np.array([0, 0, 1, 1, -1, 2]))
     loop = np.append(graph.edge_index, [[0], [0]], axis=1)
-    summary = describe([replace(graph, edge_index=loop)])
+    summary = summarize_clients([replace(graph, edge_index=loop)])
     assert summary.to_dict() == {
         "clients": [
             {
@@ -251,4 +252,4 @@ def test_describe_counts_undirected_edges():
         ],
         "cut_share": 0.0,
     }
-    assert describe(partition(graph, 6)).cut_share == 1.0
+    assert summarize_clients(partition(graph, 6)).cut_share == 1.0

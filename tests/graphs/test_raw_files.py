@@ -9,18 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import ClientGraph, to_dense
-from autofgl.graphs.raw_files import (
-    distinct,
-    read_attributed,
-    read_planetoid,
-    read_reddit,
-    symmetric_edges,
-)
+from autofgl.graphs.raw_files import read_attributed, read_planetoid, read_reddit
 
 DATA = Path(os.environ.get("AUTOFGL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
@@ -310,23 +302,3 @@ def test_broken_reddit_is_named(tmp_path: Path, file: str) -> None:
     (tmp_path / file).unlink()
     with pytest.raises(GraphError, match=f"{file}: no such file"):
         read_reddit(tmp_path)
-
-
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))))
-def test_symmetric_edges(pairs: list[tuple[int, int]]) -> None:
-    ends = np.array(pairs, np.uint16).reshape(-1, 2)
-    found = symmetric_edges(ends[:, 0], ends[:, 1], 10)
-    both = {(a, b) for a, b in pairs if a != b} | {(b, a) for a, b in pairs if a != b}
-    assert found.T.tolist() == [list(pair) for pair in sorted(both)]
-    assert found.dtype == np.int64
-
-
-@pytest.mark.parametrize("end", [-1, 10])
-def test_edges_end_at_nodes(end: int) -> None:
-    with pytest.raises(ValueError, match="outside the 10 nodes"):
-        symmetric_edges([0, 1], [1, end], 10)
-
-
-@given(st.lists(st.integers(-5, 5)))
-def test_distinct(values: list[int]) -> None:
-    assert distinct(np.array(values, np.int64)).tolist() == sorted(set(values))

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autofgl.errors import GraphError, UserError
+from autofgl.graphs.catalog import SPLITS, DataSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.splits import KINDS, by_fraction, per_class, public, split, supervised
+from autofgl.graphs.splits import by_fraction, per_class, public, split_nodes, supervised
 
 
 def graph_of(y: list[int]) -> ClientGraph:
@@ -101,10 +102,12 @@ def test_unlabelled_nodes_leave_given_masks() -> None:
     assert sizes(supervised(given_masks)) == [1, 1, 1]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SPLITS)
 def test_every_kind_is_seeded(kind: str) -> None:
     start = per_class(graph_of([0, 1, 2, -1] * 50), rng(5), 5, 20, 20)
-    first, again, other = (split(start, kind, rng(seed)) for seed in (1, 1, 2))
+    first, again, other = (
+        split_nodes(start, kind, rng(seed), DataSettings()) for seed in (1, 1, 2)
+    )
     assert (masks(first) == masks(again)).all()
     if kind in ("public", "supervised"):
         assert (masks(first) == masks(other)).all()
@@ -115,10 +118,10 @@ def test_every_kind_is_seeded(kind: str) -> None:
 def test_split_passes_the_sizes_on() -> None:
     graph = graph_of([0, 1] * 100)
     sized = {"train_per_class": 3, "val_nodes": 7, "test_nodes": 11}
-    assert sizes(split(graph, "per-class", rng(), **sized)) == [6, 7, 11]
-    assert sizes(split(graph, "supervised", rng(), **sized)) == [182, 7, 11]
+    assert sizes(split_nodes(graph, "per-class", rng(), DataSettings(**sized))) == [6, 7, 11]
+    assert sizes(split_nodes(graph, "supervised", rng(), DataSettings(**sized))) == [182, 7, 11]
     shares = {"train_fraction": 0.1, "val_fraction": 0.05, "test_fraction": 0.5}
-    assert sizes(split(graph, "fraction", rng(), **shares)) == [20, 10, 100]
+    assert sizes(split_nodes(graph, "fraction", rng(), DataSettings(**shares))) == [20, 10, 100]
 
 
 def test_small_graphs_shrink_step_by_step() -> None:
@@ -129,12 +132,12 @@ def test_small_graphs_shrink_step_by_step() -> None:
 def test_mistakes_are_named() -> None:
     graph = graph_of([0, 1, 2])
     with pytest.raises(UserError, match=r"unknown split 'per_class': did you mean per-class"):
-        split(graph, "per_class", rng())
+        split_nodes(graph, "per_class", rng(), DataSettings())
     with pytest.raises(GraphError, match="g: has no split of its own; choose from per-class"):
-        split(graph, "public", rng())
+        split_nodes(graph, "public", rng(), DataSettings())
     for kind in ("per-class", "fraction", "supervised"):
         with pytest.raises(GraphError, match="g: no node has a label"):
-            split(graph_of([-1, -1]), kind, rng())
+            split_nodes(graph_of([-1, -1]), kind, rng(), DataSettings())
     with pytest.raises(UserError, match="not 0 / 1 / 1"):
         per_class(graph, rng(), 0, 1, 1)
     for shares in ((None, 0.5, 0.5), (0.9, 0.2, 0.2), (None, -0.1, 0.2), (0.0, 0.1, 0.1)):

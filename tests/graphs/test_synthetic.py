@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autofgl.errors import UserError
+from autofgl.graphs.catalog import SyntheticSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.synthetic import SyntheticSettings, generate
+from autofgl.graphs.synthetic import generate
 
 
 def draw(seed: int = 0, **knobs: Any) -> ClientGraph:

@@ -13,8 +13,7 @@ from tiny import run as run_table
 
 import autofgl
 from autofgl.config import sort_settings
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PartitionSettings
+from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import find_method
 from autofgl.reproduce.asfgnn_figures import ASFGNN_FIGURES
 from autofgl.reproduce.asfgnn_tables import ASFGNN_TABLES

@@ -22,15 +22,14 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from checker import check_page
 
-from autofgl.errors import AutoFGLError, UserError
+from autofgl.errors import AutoFGLError, Interrupted, UserError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.reproduce import curves
 from autofgl.reproduce.curves import common_target, reached, training_curve
 from autofgl.reproduce.figure import Chart, Figure, Line, Panel
 from autofgl.reproduce.figure_runner import reproduce
 from autofgl.reproduce.options import Options
-from autofgl.runs.history import read_history
-from autofgl.runs.loop import Interrupted
+from autofgl.runs.folder import read_history
 
 SETTINGS = {"nodes": 120, "features": 30, "hidden": 4, "batch": 10, "evaluate_every": 2}
 LEARNING = Line(

@@ -7,10 +7,9 @@ import pytest
 
 from autofgl.config import sort_settings
 from autofgl.errors import UserError
-from autofgl.graphs import partitioners
+from autofgl.graphs import partition
+from autofgl.graphs.catalog import DATASETS, PARTITIONERS
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.datasets import DATASETS
-from autofgl.graphs.partition import PARTITIONERS
 from autofgl.methods.catalog import find_method
 from autofgl.reproduce.figure import Figure
 from autofgl.reproduce.figure_runs import FigureRun, plan
@@ -118,7 +117,7 @@ def test_levels_of_heterogeneity_give_the_papers_ratios(
     ratios = []
     for seed in range(50):
         rng = np.random.default_rng(seed)
-        sizes = partitioners.overlap(small_graph, 20, rng, mean=0.8, spread=spread).sum(1)
+        sizes = partition.overlap(small_graph, 20, rng, mean=0.8, spread=spread).sum(1)
         ratios.append(sizes.min() / sizes.max())
     assert np.mean(ratios) == pytest.approx(ratio, abs=0.06)
 

@@ -4,8 +4,7 @@ import pytest
 
 import autofgl
 from autofgl.config import sort_settings
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PARTITIONERS, PartitionSettings
+from autofgl.graphs.catalog import PARTITIONERS, DataSettings, PartitionSettings
 from autofgl.methods.catalog import find_method
 from autofgl.reproduce.cells import Options, plan
 from autofgl.reproduce.ga_tables import GA_TABLES

@@ -12,12 +12,11 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parent))
 from tiny import FAST, cells, make_table, run
 
-from autofgl.errors import AutoFGLError, UserError
+from autofgl.errors import AutoFGLError, Interrupted, UserError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.reproduce import cells as cells_module
 from autofgl.reproduce.cells import Options, plan
 from autofgl.reproduce.table import Row
-from autofgl.runs.loop import Interrupted
 
 
 def stop_in_round(count: int, number: int, monkeypatch: pytest.MonkeyPatch) -> None:

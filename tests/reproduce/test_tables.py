@@ -4,8 +4,7 @@ import pytest
 
 from autofgl.cli import main
 from autofgl.config import sort_settings
-from autofgl.graphs.datasets import DATASETS
-from autofgl.graphs.partition import PARTITIONERS
+from autofgl.graphs.catalog import DATASETS, PARTITIONERS
 from autofgl.methods.catalog import find_method
 from autofgl.nn.models.spec import FAMILIES
 from autofgl.reproduce.cells import Options, plan

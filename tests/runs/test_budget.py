@@ -36,7 +36,7 @@ def test_sleep_takes_wall_time_and_computing_takes_both() -> None:
     assert watch.spent(Budget(0.2, cpu=True)) >= 1
 
 
-def test_earlier_sittings_count() -> None:
+def test_seconds_before_a_resumption_count() -> None:
     watch = Stopwatch(wall_s=30, cpu_s=60)
     assert 30 <= watch.wall_s < 31
     assert 60 <= watch.cpu_s < 61

@@ -1,11 +1,11 @@
+import errno
 from pathlib import Path
 
 import pytest
 
 from autofgl.atomic import write_bytes
-from autofgl.errors import UserError
+from autofgl.errors import RunFolderError, UserError
 from autofgl.runs.folder import RunFolder
-from autofgl.runs.history import History, read_history
 
 
 def test_a_run_is_created_once(tmp_path: Path) -> None:
@@ -44,16 +44,20 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_history_keeps_rows_up_to_a_round(tmp_path: Path) -> None:
-    path = tmp_path / "history.jsonl"
-    history = History(path)
-    for at in (1, 2, 3):
-        history.append({"round": at, "loss": 1 / at})
-    history.close()
-    with path.open("a") as file:
-        file.write('{"round": 4, "lo')  # killed in the middle of a line
-    assert [row["round"] for row in read_history(path)] == [1, 2, 3]
-    again = History(path, keep_until=2)
-    again.append({"round": 3, "loss": 0.0})
-    again.close()
-    assert [row["loss"] for row in read_history(path)] == [1.0, 0.5, 0.0]
+def test_a_deleted_folder_is_said_in_one_line(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    folder.require()
+    with pytest.raises(ZeroDivisionError), folder.guarded():
+        _ = 1 / 0
+    (tmp_path / "run" / "config.yaml").unlink()
+    for error in (FileNotFoundError(2, "No such file"), ZeroDivisionError()):
+        with pytest.raises(RunFolderError, match="was deleted or moved"), folder.guarded():
+            raise error
+
+
+def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "run", {})
+    with pytest.raises(RunFolderError, match=r"cannot write to .*run: No space"), folder.guarded():
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(ConnectionResetError), folder.guarded():
+        raise ConnectionResetError(errno.ECONNRESET, "not the folder's fault")

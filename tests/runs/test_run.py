@@ -11,10 +11,9 @@ import pytest
 import torch
 
 import autofgl
-from autofgl.errors import UserError
+from autofgl.errors import Interrupted, UserError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.runs.loop import Interrupted
 
 CONTRACT = {
     "method", "dataset", "clients", "partition", "secure", "seed", "test_accuracy", "val_accuracy",

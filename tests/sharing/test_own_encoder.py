@@ -9,8 +9,8 @@ import pytest
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
+from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods.asfgnn.settings import (
     SFGNNSettings,
     hyper_parameters,

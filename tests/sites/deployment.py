@@ -7,13 +7,12 @@ from typing import Any
 from rich.console import Console
 
 from autofgl.config import RunConfig, check_config, sort_settings
-from autofgl.execution import Known
+from autofgl.execution import DataSummary
 from autofgl.federation.engines.nvflare.processes import Loopback
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graphs
 from autofgl.methods.catalog import find_method
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.result import Result
+from autofgl.runs.folder import Result, RunFolder
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
 
@@ -49,4 +48,6 @@ def coordinate(
     else:
         folder = RunFolder.create(out, config.model_dump(mode="json"))
     run = out.name
-    return Coordinator(config, layers, place, run, folder, console).run(Known(len(place.sites)))
+    return Coordinator(config, layers, place, run, folder, console).run(
+        DataSummary(len(place.sites))
+    )

@@ -15,7 +15,7 @@ import yaml
 from autofgl.federation.engines.nvflare.processes import free_port, running, stop_kits
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graphs
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import read_history
 
 #: Hard limit for anything that is waited for.
 LIMIT_S = 240.0

@@ -9,12 +9,11 @@ import pytest
 from rich.console import Console
 
 from autofgl.config import check_config, sort_settings
-from autofgl.errors import FederationError, UserError
-from autofgl.execution import Known
+from autofgl.errors import FederationError, PartiesReturned, UserError
+from autofgl.execution import DataSummary
 from autofgl.federation.payload import write_payload
 from autofgl.methods.catalog import find_method
 from autofgl.runs.folder import RunFolder
-from autofgl.runs.loop import PartiesReturned
 from autofgl.sites import coordinator as module
 from autofgl.sites.coordinator import Coordinator, Deployment
 
@@ -95,7 +94,7 @@ def test_jobs_follow_each_other_while_the_run_gets_further(
     coordinator = make(tmp_path, said)
     jobs = iter(range(12))
 
-    def run_job(data: Known) -> str:
+    def run_job(data: DataSummary) -> str:
         at = next(jobs)
         if at == 3:
             raise PartiesReturned(["b"])
@@ -105,7 +104,7 @@ def test_jobs_follow_each_other_while_the_run_gets_further(
         return "result"
 
     monkeypatch.setattr(coordinator, "_run_job", run_job)
-    assert coordinator.run(Known(3)) == "result"
+    assert coordinator.run(DataSummary(3)) == "result"
     assert "b can take part again: going on with all sites\n" in said.getvalue()
     assert said.getvalue().count("a is lost: beginning a new job\n") == 8
 
@@ -115,12 +114,12 @@ def test_a_run_that_gets_no_further_is_given_up(
 ) -> None:
     coordinator = make(tmp_path, said)
 
-    def run_job(data: Known) -> str:
+    def run_job(data: DataSummary) -> str:
         raise module._JobFailed("a is lost")
 
     monkeypatch.setattr(coordinator, "_run_job", run_job)
     with pytest.raises(FederationError, match="given up after 5 tries: a is lost"):
-        coordinator.run(Known(3))
+        coordinator.run(DataSummary(3))
 
 
 def test_a_site_that_is_lost_again_and_again_is_left_out(
@@ -130,7 +129,7 @@ def test_a_site_that_is_lost_again_and_again_is_left_out(
     jobs = iter(range(20))
     seen: list[list[str]] = []
 
-    def run_job(data: Known) -> str:
+    def run_job(data: DataSummary) -> str:
         seen.append(coordinator._wait_for_sites(Sessions([["a", "b", "c"]])))
         if next(jobs) in (3, 12):
             reach(tmp_path, 7 + len(seen), "a", "b", "c")
@@ -139,7 +138,7 @@ def test_a_site_that_is_lost_again_and_again_is_left_out(
         return "result"
 
     monkeypatch.setattr(coordinator, "_run_job", run_job)
-    assert coordinator.run(Known(3)) == "result"
+    assert coordinator.run(DataSummary(3)) == "result"
     assert seen == [["a", "b", "c"]] * 8 + [["a", "c"]]
     assert "b was lost 5 times without getting any further: left out\n" in said.getvalue()
 

@@ -15,7 +15,7 @@ from operators import Operators, figures
 import autofgl
 from autofgl.federation.engines.nvflare.processes import running
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import read_history
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,8 +8,7 @@ from typing import Any
 
 from autofgl.config import RunConfig, check_config, parse_settings, sort_settings
 from autofgl.errors import UserError, unknown_name
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PartitionSettings
+from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import find_method
 from autofgl.reproduce.batch import Planned, check_same, seeds_in
 from autofgl.reproduce.options import Options

@@ -9,8 +9,7 @@ from autofgl.compare.standing import EntrySummary
 from autofgl.report.charts import Series
 from autofgl.report.numbers import is_number
 from autofgl.reproduce.options import Options
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import RunFolder, read_history
 
 #: Places on the x axis.
 _PLACES = 80

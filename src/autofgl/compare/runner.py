@@ -13,7 +13,7 @@ from autofgl.compare.standing import EntrySummary, summarise
 from autofgl.compare.verdict import verdict
 from autofgl.reproduce.batch import check_folder, make_all
 from autofgl.reproduce.options import Options
-from autofgl.runs.result import Result
+from autofgl.runs.folder import Result
 
 PAGE = "compare.html"
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +21,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Features: TypeAlias = npt.NDArray[np.float32] | sp.csr_array
 
+MASKS = ("train_mask", "val_mask", "test_mask")
+
 #: Features with a smaller share of non-zero entries are kept as CSR.
 SPARSE_BELOW = 0.2
 
@@ -29,7 +32,7 @@ class Boundary:
     """Cross-client edges as one client sees them: row k is one edge to a node that it lacks.
 
     A client knows which of its nodes touches which remote node, who owns that node and how many
-    neighbours it has; never its features or its label (METHODS, common setting).
+    neighbors it has; never its features or its label (METHODS, common setting).
 
     Attributes:
         local: Own end of the edge, as an index into the client's nodes, ``[b]``.
@@ -104,6 +107,15 @@ class ClientGraph:
         external = np.bincount(self.boundary.local, minlength=self.num_nodes)
         return (internal + external).astype(np.int64)
 
+    @classmethod
+    def unsplit(
+        cls, name: str, x: Features, edge_index: Ints, y: Ints, classes: int
+    ) -> ClientGraph:
+        """A whole graph without a split, its nodes numbered from 0."""
+        none = np.zeros(len(y), np.bool_)
+        masks = (none, none.copy(), none.copy())
+        return cls(name, x, edge_index, y, *masks, classes, np.arange(len(y)))
+
     def with_masks(self, train: Bools, val: Bools, test: Bools) -> ClientGraph:
         """The same graph with another split."""
         return replace(self, train_mask=train, val_mask=val, test_mask=test)
@@ -120,7 +132,7 @@ class ClientGraph:
     def _arrays(self) -> list[npt.NDArray[Any]]:
         x: Any = self.x
         features = [x.data, x.indices, x.indptr] if sp.issparse(x) else [x]
-        masks = [self.train_mask, self.val_mask, self.test_mask]
+        masks = [getattr(self, key) for key in MASKS]
         edges = [self.boundary.local, self.boundary.owner, self.boundary.remote]
         own = [self.edge_index, self.y, self.node_id]
         return [*features, *own, *masks, *edges, self.boundary.degree]
@@ -135,7 +147,7 @@ class ClientGraph:
             edge_index=torch.from_numpy(self.edge_index.copy()),
             y=torch.from_numpy(self.y.copy()),
         )
-        for key in ("train_mask", "val_mask", "test_mask", "node_id"):
+        for key in (*MASKS, "node_id"):
             data[key] = torch.from_numpy(getattr(self, key).copy())
         for key in ("local", "owner", "remote", "degree"):
             data[f"boundary_{key}"] = torch.from_numpy(getattr(self.boundary, key).copy())
@@ -153,17 +165,15 @@ class ClientGraph:
             raise GraphError(f"{name}: a PyG graph needs 'x' and 'edge_index'")
         n = int(fields["x"].shape[0])
         y = _array(fields, "y", np.int64, np.full(n, -1, np.int64)).reshape(-1)
-        found = int(y.max(initial=-1)) + 1
-        none = np.zeros(n, np.bool_)
+        largest = int(y.max(initial=-1)) + 1
+        masks = {key: _array(fields, key, np.bool_, np.zeros(n, np.bool_)) for key in MASKS}
         return cls(
             name=str(fields.get("name", name)),
             x=compact(_array(fields, "x", np.float32)),
             edge_index=_array(fields, "edge_index", np.int64),
             y=y,
-            train_mask=_array(fields, "train_mask", np.bool_, none),
-            val_mask=_array(fields, "val_mask", np.bool_, none),
-            test_mask=_array(fields, "test_mask", np.bool_, none),
-            classes=classes or int(fields.get("classes", found)),
+            **masks,
+            classes=classes or int(fields.get("classes", largest)),
             node_id=_array(fields, "node_id", np.int64, np.arange(n)),
             boundary=_boundary_from(fields),
         )
@@ -182,6 +192,84 @@ def compact(x: Features) -> Features:
 def to_dense(x: Any) -> npt.NDArray[np.float32]:
     """Features as a dense array ``[n, F]``."""
     return np.asarray(x.toarray() if sp.issparse(x) else x, np.float32)
+
+
+def symmetric_edges(row: Any, col: Any, num_nodes: int) -> Ints:
+    """Every edge once in each direction, sorted, without self-loops: ``[2, E]``."""
+    row, col = np.asarray(row), np.asarray(col)
+    for ends in (row, col):
+        if ends.size and not 0 <= ends.min() <= ends.max() < num_nodes:
+            raise ValueError(f"an edge ends outside the {num_nodes} nodes")
+    proper = row != col
+    row, col = row[proper], col[proper]
+    # One integer per undirected edge: sorting these is several times faster than sorting pairs.
+    n = max(num_nodes, 1)
+    keys = sorted_unique(np.minimum(row, col).astype(np.int64) * n + np.maximum(row, col))
+    low, high = np.divmod(keys, n)
+    keys = np.concatenate([keys, high * n + low])
+    keys.sort()
+    return np.stack(np.divmod(keys, n))
+
+
+def sorted_unique(keys: Ints) -> Ints:
+    """The different values in order; sorts ``keys`` in place.
+
+    For millions of keys this is several times faster than ``np.unique``, which hashes them.
+    """
+    keys.sort()
+    return np.asarray(keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]])
+
+
+@dataclass(frozen=True)
+class ClientSummary:
+    """Sizes of one client graph, as in ``data.json``: edges are undirected, labels by class."""
+
+    name: str
+    nodes: int
+    edges: int
+    cut_edges: int
+    train: int
+    val: int
+    test: int
+    labels: list[int]
+    unlabelled: int
+
+
+@dataclass(frozen=True)
+class PartitionSummary:
+    """What a partition looks like, and which share of all edges run between clients."""
+
+    clients: list[ClientSummary]
+    cut_share: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+
+def summarize_clients(clients: Sequence[ClientGraph]) -> PartitionSummary:
+    """Sizes, label counts and cut of a set of clients."""
+    summaries = [_summary(client) for client in clients]
+    crossing = sum(client.cut_edges for client in summaries) / 2  # both sides list an edge
+    total = crossing + sum(client.edges for client in summaries)
+    return PartitionSummary(summaries, crossing / total if total else 0.0)
+
+
+def _summary(client: ClientGraph) -> ClientSummary:
+    source, target = client.edge_index
+    loops = int(np.count_nonzero(source == target))
+    labels = client.y[client.y >= 0]
+    return ClientSummary(
+        name=client.name,
+        nodes=client.num_nodes,
+        edges=(client.num_edges - loops) // 2 + loops,
+        cut_edges=len(client.boundary),
+        train=int(client.train_mask.sum()),
+        val=int(client.val_mask.sum()),
+        test=int(client.test_mask.sum()),
+        labels=np.bincount(labels, minlength=client.classes).tolist(),
+        unlabelled=client.num_nodes - len(labels),
+    )
 
 
 def _array(fields: dict[str, Any], key: str, dtype: Any, default: Any = None) -> Any:

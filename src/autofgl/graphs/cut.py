@@ -2,12 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from autofgl.errors import GraphError
-from autofgl.graphs.client_graph import Bools, Boundary, ClientGraph, Features, Ints
+from autofgl.graphs.client_graph import (
+    MASKS,
+    Bools,
+    Boundary,
+    ClientGraph,
+    Features,
+    Ints,
+    sorted_unique,
+)
 
 
 def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGraph]:
@@ -54,8 +63,8 @@ def cut_overlapping(
 ) -> list[ClientGraph]:
     """Give every client the subgraph over its nodes; clients may hold the same node.
 
-    Each node has one home among its holders, and a client that lacks a neighbour asks the home.
-    An edge to a node that nobody holds is dropped, and such a neighbour does not count in any
+    Each node has one home among its holders, and a client that lacks a neighbor asks the home.
+    An edge to a node that nobody holds is dropped, and such a neighbor does not count in any
     degree. Unlike after :func:`cut`, boundaries need not mirror each other: the home of ``u`` may
     hold both ends of an edge that another holder of ``v`` sees as crossing.
 
@@ -76,10 +85,10 @@ def cut_overlapping(
     counted = (source != target) & (home[source] >= 0)
     degree = np.bincount(target[counted], minlength=graph.num_nodes).astype(np.int64)
     owners, clients = tuple(names), []
-    for held, name in zip(member, names, strict=True):
-        local = np.cumsum(held) - 1
-        internal = held[source] & held[target]
-        crossing = held[target] & ~held[source] & (home[source] >= 0)
+    for own, name in zip(member, names, strict=True):
+        local = np.cumsum(own) - 1
+        internal = own[source] & own[target]
+        crossing = own[target] & ~own[source] & (home[source] >= 0)
         theirs = source[crossing]
         boundary = Boundary(
             local=local[target[crossing]],
@@ -89,29 +98,24 @@ def cut_overlapping(
             owners=owners,
         )
         edges = local[graph.edge_index[:, internal]]
-        clients.append(_part(graph, name, np.flatnonzero(held), edges, boundary))
+        clients.append(_part(graph, name, np.flatnonzero(own), edges, boundary))
     return clients
 
 
 def withhold(
     graph: ClientGraph, share: float, rng: np.random.Generator
 ) -> tuple[ClientGraph, ClientGraph]:
-    """What is left for the clients, and a graph of drawn nodes that the server keeps for itself.
+    """What is left for the clients, and a graph of random nodes that the server keeps for itself.
 
-    Test nodes stay where they are. Edges between the two are gone.
-
-    Args:
-        graph: A whole graph.
-        share: Share of its nodes that the server keeps; as many as there are, if that is more than
-            its labelled nodes outside the test set.
-        rng: Draws the nodes.
+    Test nodes stay where they are, and nodes without a label; so the server may get less than its
+    share of all nodes. Edges between the two are gone.
     """
     able = np.flatnonzero((graph.y >= 0) & ~graph.test_mask)
     count = min(round(share * graph.num_nodes), len(able))
     owner = np.zeros(graph.num_nodes, np.int64)
     owner[rng.choice(able, count, replace=False)] = 1
-    rest, held = cut(graph, owner, [graph.name, "server"])
-    return replace(rest, boundary=Boundary.empty()), replace(held, boundary=Boundary.empty())
+    rest, kept = cut(graph, owner, [graph.name, "server"])
+    return replace(rest, boundary=Boundary.empty()), replace(kept, boundary=Boundary.empty())
 
 
 def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
@@ -142,15 +146,12 @@ def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
         ids = first = position = np.arange(len(position))
         merged = False
         x, y = _rows(clients, first)
-    train, val, test = _pooled_masks(clients, position, len(ids))
     return ClientGraph(
         name="pooled",
         x=x,
         edge_index=_pooled_edges(clients, position, len(ids), merged=merged),
         y=y,
-        train_mask=train,
-        val_mask=val,
-        test_mask=test,
+        **_pooled_masks(clients, position, len(ids)),
         classes=max(client.classes for client in clients),
         node_id=ids,
     )
@@ -188,9 +189,7 @@ def _part(
         x=graph.x[nodes],
         edge_index=edge_index,
         y=graph.y[nodes],
-        train_mask=graph.train_mask[nodes],
-        val_mask=graph.val_mask[nodes],
-        test_mask=graph.test_mask[nodes],
+        **{key: getattr(graph, key)[nodes] for key in MASKS},
         node_id=graph.node_id[nodes],
         boundary=boundary,
     )
@@ -235,17 +234,15 @@ def _stacked(parts: Sequence[Features]) -> Features:
     return np.concatenate(parts)
 
 
-def _pooled_masks(
-    clients: Sequence[ClientGraph], position: Ints, nodes: int
-) -> tuple[Bools, Bools, Bools]:
-    masks = []
+def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) -> dict[str, Any]:
+    masks = {}
     taken = np.zeros(nodes, np.bool_)
-    for key in ("train_mask", "val_mask", "test_mask"):
+    for key in MASKS:
         mask = np.zeros(nodes, np.bool_)
         mask[position[np.concatenate([getattr(client, key) for client in clients])]] = True
-        masks.append(mask & ~taken)
+        masks[key] = mask & ~taken
         taken |= mask
-    return masks[0], masks[1], masks[2]
+    return masks
 
 
 def _pooled_edges(
@@ -256,16 +253,10 @@ def _pooled_edges(
     across = np.concatenate(_cross_edges(clients, position), axis=1)
     forth, back = np.sort(across[0] * stride + across[1]), np.sort(across[1] * stride + across[0])
     if not np.array_equal(forth, back):
-        forth = _distinct(np.concatenate([forth, back]))
+        forth = sorted_unique(np.concatenate([forth, back]))
     inner = [edges[0] * stride + edges[1] for edges in _inner_edges(clients, position)]
     keys = np.sort(np.concatenate([*inner, forth]))
-    return np.stack(np.divmod(_distinct(keys) if merged else keys, stride))
-
-
-def _distinct(keys: Ints) -> Ints:
-    """The different keys, sorted; ``np.unique`` hashes them, which is far slower for millions."""
-    keys = np.sort(keys)
-    return keys[np.diff(keys, prepend=-1) > 0]
+    return np.stack(np.divmod(sorted_unique(keys) if merged else keys, stride))
 
 
 def _inner_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
@@ -283,8 +274,8 @@ def _cross_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
     pairs = []
     for client, start in zip(clients, offsets[:-1], strict=True):
         boundary = client.boundary
-        known = np.array([index.get(name, -1) for name in boundary.owners], np.int64)
-        owner = known[boundary.owner]
+        numbers = np.array([index.get(name, -1) for name in boundary.owners], np.int64)
+        owner = numbers[boundary.owner]
         here = owner >= 0
         remote = offsets[owner[here]] + boundary.remote[here]
         pairs.append(position[np.stack([remote, start + boundary.local[here]])])
@@ -311,15 +302,15 @@ def _same_nodes(clients: Sequence[ClientGraph], position: Ints, x: Features, y: 
 
 
 def _edges_agree(edges: Sequence[Ints], holds: Bools) -> bool:
-    """Whether an edge one client has is known to all clients that hold both of its ends.
+    """Whether an edge one client has is at all clients that hold both of its ends.
 
     Args:
         edges: Internal edges of each client between pooled nodes.
         holds: Which client holds which pooled node, ``[clients, nodes]``.
     """
     nodes = holds.shape[1]
-    known = [_distinct(source * nodes + target) for source, target in edges]
-    keys, count = np.unique(np.concatenate(known), return_counts=True)
+    own = [sorted_unique(source * nodes + target) for source, target in edges]
+    keys, count = np.unique(np.concatenate(own), return_counts=True)
     source, target = np.divmod(keys, nodes)
     expected = np.zeros(len(keys), np.int64)
     for row in holds:

@@ -13,66 +13,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from pydantic import Field, field_validator
 
 from autofgl.errors import GraphError, UserError, unknown_name
-from autofgl.graphs import raw_files, splits, synthetic
-from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.smoothing import smoothed
+from autofgl.graphs import raw_files
+from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings
+from autofgl.graphs.client_graph import ClientGraph, Features, compact, symmetric_edges
+from autofgl.graphs.splits import split_nodes
+from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
 
 
-class DataSettings(synthetic.SyntheticSettings):
-    """All settings of this layer: those of the split, and the knobs of ``synthetic``."""
-
-    split: str | None = Field(
-        default=None,
-        description=f"kind of split ({', '.join(splits.KINDS)}); else the dataset's own",
-    )
-    train_per_class: int = Field(
-        default=20, ge=1, description="per-class split: training nodes per class"
-    )
-    val_nodes: int = Field(default=500, ge=0, description="per-class split: validation nodes")
-    test_nodes: int = Field(default=1000, ge=0, description="per-class split: test nodes")
-    train_fraction: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="split by fraction: share that trains; else all that is left",
-    )
-    val_fraction: float = Field(
-        default=0.2, ge=0, lt=1, description="split by fraction: share for validation"
-    )
-    test_fraction: float = Field(
-        default=0.2, ge=0, lt=1, description="split by fraction: share for testing"
-    )
-    whole_graph_hops: int = Field(
-        default=0,
-        ge=0,
-        description="not private, to compare with GraphFL's public code: average the features over "
-        "so many hops of the whole graph before it is cut",
-    )
-
-    @field_validator("split")
-    @classmethod
-    def _known_split(cls, kind: str | None) -> str | None:
-        if kind is not None and kind not in splits.KINDS:
-            raise unknown_name("split", kind, splits.KINDS)
-        return kind
-
-    def split_sizes(self) -> dict[str, Any]:
-        """The keyword arguments of :func:`autofgl.graphs.splits.split`."""
-        keys = ("train_per_class", "val_nodes", "test_nodes")
-        shares = ("train_fraction", "val_fraction", "test_fraction")
-        return {key: getattr(self, key) for key in keys + shares}
-
-
 class Request(NamedTuple):
-    """What a reader is told."""
+    """Which dataset a reader is to read."""
 
     name: str
     seed: int
@@ -80,36 +36,13 @@ class Request(NamedTuple):
     settings: DataSettings
 
 
-class Dataset(NamedTuple):
-    """What a name stands for.
-
-    Attributes:
-        read: Reads or draws the graph; the split comes later.
-        description: One line.
-        size: Nodes, undirected edges, features and classes, in words.
-        split: Kind of split unless the user names one.
-    """
-
-    read: Callable[[Request], ClientGraph]
-    description: str
-    size: str
-    split: str
-
-
 class Source(NamedTuple):
-    """Where the raw files of a public dataset are, and who downloads them.
+    """Where the raw files of a public dataset are, and who downloads them."""
 
-    Attributes:
-        folder: Folder below the data root.
-        files: Names of the files there.
-        loader: Class of ``torch_geometric.datasets``.
-        arguments: What it wants to know apart from its root.
-    """
-
-    folder: str
+    folder: str  # below the data root
     files: Sequence[str]
-    loader: str
-    arguments: tuple[str, ...] = ()
+    loader: str  # class of torch_geometric.datasets
+    arguments: tuple[str, ...] = ()  # what it wants to know apart from its root
 
 
 def load(
@@ -123,28 +56,47 @@ def load(
     """Load a dataset and split it.
 
     Args:
-        name: A key of :data:`DATASETS`.
-        seed: Seed of the run; decides on a drawn split and on a synthetic graph.
+        name: A key of :data:`autofgl.graphs.catalog.DATASETS`.
+        seed: Random seed; decides on a drawn split and on a synthetic graph.
         data_root: Folder with the raw files of public datasets, else ``$AUTOFGL_DATA``.
         split: Kind of split; comes before ``settings.split``.
         settings: Sizes of the split and knobs of ``synthetic``.
 
     Raises:
-        UserError: The name is unknown, or the dataset can be neither found nor downloaded.
+        UserError: The name is unknown, or the dataset is not there and cannot be downloaded.
         GraphError: A file is missing in ``data_root``, or damaged.
     """
     if name not in DATASETS:
         raise unknown_name("dataset", name, DATASETS)
     settings = settings or DataSettings()
     kind = split or settings.split or DATASETS[name].split
-    if kind not in splits.KINDS:
-        raise unknown_name("split", kind, splits.KINDS)
+    if kind not in SPLITS:
+        raise unknown_name("split", kind, SPLITS)
     root = Path(data_root) if data_root else None
-    graph = DATASETS[name].read(Request(name, seed, root, settings))
+    graph = _READERS[name.partition(":")[0]](Request(name, seed, root, settings))
     if settings.whole_graph_hops:
-        graph = replace(graph, x=smoothed(graph, settings.whole_graph_hops))
-    rng = numpy_generator(seed, "split", name)
-    return splits.split(graph, kind, rng, **settings.split_sizes())
+        graph = replace(graph, x=smooth_features(graph, settings.whole_graph_hops))
+    return split_nodes(graph, kind, numpy_generator(seed, "split", name), settings)
+
+
+def smooth_features(graph: ClientGraph, hops: int) -> Features:
+    """(D̃^(-1/2) (A + I) D̃^(-1/2))^hops X, as SGC has it (Wu et al., 2019, Eq. 6).
+
+    Over a whole graph that is then cut this is a comparison, and nothing private: GraphFL's public
+    code computes SGC's features over the edges of all clients together, so that a client's rows
+    tell of nodes it must not know. Published figures can only be compared with figures made so.
+    """
+    n = graph.num_nodes
+    source, target = graph.edge_index
+    real = source != target
+    ends = (np.append(target[real], np.arange(n)), np.append(source[real], np.arange(n)))
+    matrix = sp.csr_array((np.ones(len(ends[0])), ends), shape=(n, n))
+    scale = sp.diags_array(np.asarray(matrix.sum(axis=1)).reshape(-1) ** -0.5)
+    matrix = scale @ matrix @ scale
+    x = sp.csr_array(graph.x, dtype=np.float64)
+    for _ in range(hops):
+        x = matrix @ x
+    return compact(x.toarray())
 
 
 def _cora(_: Request) -> ClientGraph:
@@ -158,14 +110,11 @@ def _cora(_: Request) -> ClientGraph:
         shape = (len(y), int(arrays["vocabulary"][0]))
         classes = len(arrays["classes"])
     x = sp.csr_array((np.ones(len(words), np.float32), words, ends), shape)
-    edges = raw_files.symmetric_edges(low, high, len(y))
-    none = np.zeros(len(y), np.bool_)
-    masks = (none, none.copy(), none.copy())
-    return ClientGraph("cora", x, edges, y, *masks, classes, np.arange(len(y)))
+    return ClientGraph.unsplit("cora", x, symmetric_edges(low, high, len(y)), y, classes)
 
 
 def _synthetic(request: Request) -> ClientGraph:
-    return synthetic.generate(request.settings, numpy_generator(request.seed, "synthetic"))
+    return generate(request.settings, numpy_generator(request.seed, "synthetic"))
 
 
 def _planetoid(request: Request) -> ClientGraph:
@@ -196,62 +145,14 @@ def _reddit(request: Request) -> ClientGraph:
     return raw_files.read_reddit(_folder(request, Source("reddit", files, "Reddit")))
 
 
-#: Every dataset by name.
-DATASETS: dict[str, Dataset] = {
-    "cora": Dataset(
-        _cora,
-        "citations between machine-learning papers; embedded, works offline",
-        "2,708 nodes, 5,278 edges, 1,433 features, 7 classes",
-        "per-class",
-    ),
-    "synthetic": Dataset(
-        _synthetic,
-        "block model with bag-of-words features, of any size (--set nodes=…)",
-        "2,000 nodes, about 10,000 edges, 500 features, 5 classes unless set otherwise",
-        "fraction",
-    ),
-    "planetoid:cora": Dataset(
-        _planetoid,
-        "Cora with Planetoid's public split",
-        "2,708 nodes, 5,278 edges, 1,433 features, 7 classes",
-        "public",
-    ),
-    "planetoid:citeseer": Dataset(
-        _planetoid,
-        "CiteSeer with Planetoid's public split; 15 nodes are isolated and unlabelled",
-        "3,327 nodes, 4,552 edges, 3,703 features, 6 classes",
-        "public",
-    ),
-    "planetoid:pubmed": Dataset(
-        _planetoid,
-        "PubMed's diabetes papers with Planetoid's public split",
-        "19,717 nodes, 44,324 edges, 500 features, 3 classes",
-        "public",
-    ),
-    "coauthor:cs": Dataset(
-        _coauthor,
-        "co-authors in computer science",
-        "18,333 nodes, 81,894 edges, 6,805 features, 15 classes",
-        "per-class",
-    ),
-    "coauthor:physics": Dataset(
-        _coauthor,
-        "co-authors in physics",
-        "34,493 nodes, 247,962 edges, 8,415 features, 5 classes",
-        "per-class",
-    ),
-    "corafull": Dataset(
-        _corafull,
-        "all of Cora, with 70 fields",
-        "19,793 nodes, 63,421 edges, 8,710 features, 70 classes",
-        "per-class",
-    ),
-    "reddit": Dataset(
-        _reddit,
-        "posts that share commenters, split by time; needs about 9 GB of memory",
-        "232,965 nodes, 57,307,946 edges, 602 features, 41 classes",
-        "public",
-    ),
+#: Readers by what stands before the colon of a dataset's name.
+_READERS: dict[str, Callable[[Request], ClientGraph]] = {
+    "cora": _cora,
+    "synthetic": _synthetic,
+    "planetoid": _planetoid,
+    "coauthor": _coauthor,
+    "corafull": _corafull,
+    "reddit": _reddit,
 }
 
 

@@ -1,7 +1,6 @@
 """Graph files: one ``.npz`` (or PyG ``.pt``) per client, read without running anything in them."""
 
 import difflib
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,14 +11,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from autofgl.atomic import replacing
 from autofgl.errors import GraphError, UserError
-from autofgl.graphs.client_graph import Boundary, ClientGraph, Features, compact
+from autofgl.graphs.client_graph import MASKS, Boundary, ClientGraph, Features, compact
 from autofgl.graphs.splits import by_fraction
 from autofgl.graphs.validation import validate_clients, validate_graph
 from autofgl.seeding import numpy_generator
 
 _NUMBER, _INTEGER, _BOOL, _TEXT = "fiub", "iu", "b", "U"
-_MASKS = ("train_mask", "val_mask", "test_mask")
 _CSR = ("x_data", "x_indices", "x_indptr", "x_shape")
 _BOUNDARY = ("boundary_local", "boundary_owner", "boundary_remote", "boundary_degree")
 
@@ -32,7 +31,7 @@ _KEYS: dict[str, tuple[str, int, str]] = {
     "x_shape": (_INTEGER, 1, "int64 [2]"),
     "edge_index": (_INTEGER, 2, "int64 [2, E]"),
     "y": (_INTEGER, 1, "int64 [n], -1 where unknown"),
-    **dict.fromkeys(_MASKS, (_BOOL, 1, "bool [n]")),
+    **dict.fromkeys(MASKS, (_BOOL, 1, "bool [n]")),
     "node_id": (_INTEGER, 1, "int64 [n]"),
     "boundary_local": (_INTEGER, 1, "int64 [b]"),
     "boundary_owner": (_TEXT, 1, "str [b], stems of the owners' files"),
@@ -54,28 +53,19 @@ def save_graph(path: str | Path, graph: ClientGraph) -> None:
     validate_graph(graph)
     arrays = {
         **_feature_arrays(graph.x),
-        **{key: getattr(graph, key) for key in ("edge_index", "y", *_MASKS, "node_id")},
+        **{key: getattr(graph, key) for key in ("edge_index", "y", *MASKS, "node_id")},
         "classes": np.int64(graph.classes),
     }
     if len(graph.boundary):
         arrays |= {key: getattr(graph.boundary, key.partition("_")[2]) for key in _BOUNDARY}
         arrays["boundary_owner"] = np.array(graph.boundary.owners, np.str_)[graph.boundary.owner]
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("wb") as stream:
-            np.savez(stream, **arrays)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(path) as stream:
+        np.savez(stream, **arrays)
 
 
 def save_graphs(folder: str | Path, clients: Sequence[ClientGraph]) -> list[Path]:
     """Write one ``.npz`` per client, named like the client, and return their paths."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{client.name}.npz" for client in clients]
+    paths = [Path(folder) / f"{client.name}.npz" for client in clients]
     for path, client in zip(paths, clients, strict=True):
         save_graph(path, client)
     return paths
@@ -86,7 +76,7 @@ def load_graph(path: str | Path, *, seed: int = 0, classes: int | None = None) -
 
     Args:
         path: A ``.npz`` or ``.pt`` file; a ``name.boundary.npz`` beside ``name.npz`` is read too.
-        seed: Root seed of the split (60/20/20 of the labelled nodes) where there are no masks.
+        seed: Random seed of the split (60/20/20 of the labeled nodes) where there are no masks.
         classes: Number of classes, instead of what the file says.
 
     Raises:
@@ -128,15 +118,7 @@ def load_client(
 ) -> ClientGraph:
     """One client's graph as :func:`load_graphs` would give it, without the other clients' files.
 
-    Args:
-        path: The file.
-        name: The client's name.
-        names: Names of all clients, in order.
-        classes: Number of classes of the federation.
-        seed: Root seed of a split.
-
-    Raises:
-        GraphError: The file cannot be read or holds a malformed graph.
+    ``names`` are those of all clients, in order, and ``classes`` are those of the federation.
     """
     graph = _read(Path(path), seed)
     boundary = _with_owners(graph.boundary, names)
@@ -188,7 +170,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     key = ""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            _check_known(path, archive.files)
+            _check_keys(path, archive.files)
             arrays = {}
             for key in archive.files:
                 arrays[key] = archive[key]
@@ -236,7 +218,7 @@ def _read_pt(path: Path) -> dict[str, Any]:
     if not isinstance(fields, dict):
         raise GraphError(f"{path}: the file holds a {type(fields).__name__}, not a PyG Data")
     if fields is content:
-        _check_known(path, fields, "name", "boundary_owners")
+        _check_keys(path, fields, "name", "boundary_owners")
     given = [key for key in _KEYS if fields.get(key) is not None]
     arrays = {key: _from_torch(path, key, fields[key]) for key in given}
     if "boundary_owner" in arrays:
@@ -282,7 +264,7 @@ def _owner_names(path: Path, owner: Any, owners: Any) -> Any:
     return np.array(owners, np.str_)[owner]
 
 
-def _check_known(path: Path, keys: Sequence[str] | dict[str, Any], *more: str) -> None:
+def _check_keys(path: Path, keys: Sequence[str] | dict[str, Any], *more: str) -> None:
     for key in keys:
         if key not in _KEYS and key not in more:
             near = difflib.get_close_matches(str(key), _KEYS, n=1)
@@ -294,8 +276,8 @@ def _check_kind(path: Path, key: str, value: Any) -> None:
     kinds, dimensions, meaning = _KEYS[key]
     plain = isinstance(value, np.ndarray) or (key == "x" and sp.issparse(value))
     if not plain or value.dtype.kind not in kinds:
-        found = getattr(value, "dtype", type(value).__name__)
-        raise GraphError(f"{path}: the key '{key}' is {found}: make it {meaning}")
+        kind = getattr(value, "dtype", type(value).__name__)
+        raise GraphError(f"{path}: the key '{key}' is {kind}: make it {meaning}")
     if value.ndim != dimensions:
         raise GraphError(f"{path}: the key '{key}' has shape {value.shape}: make it {meaning}")
 
@@ -329,10 +311,10 @@ def _single(values: Any) -> Any:
 
 def _with_masks(path: Path, graph: ClientGraph, fields: dict[str, Any], seed: int) -> ClientGraph:
     """The graph with the file's masks, or with a split drawn where a label can be split."""
-    missing = [key for key in _MASKS if key not in fields]
+    missing = [key for key in MASKS if key not in fields]
     if not missing:
-        return graph.with_masks(*(fields[key] for key in _MASKS))
-    if len(missing) < len(_MASKS):
+        return graph.with_masks(*(fields[key] for key in MASKS))
+    if len(missing) < len(MASKS):
         raise GraphError(
             f"{path}: the key '{missing[0]}' is missing: give all three masks, "
             "or none to have a split drawn"

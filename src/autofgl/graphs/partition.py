@@ -1,140 +1,23 @@
-"""Cut one graph into clients by a named partitioner, and say what came out."""
+"""Cut one graph into clients by a named partitioner.
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias
+Each partitioner is a pure function ``(graph, clients, rng, settings) -> owner`` with the index of
+every node's client, ``[n]``; the overlapping ones return who has what, ``[clients, n]``. Graphs
+have at least as many nodes as there are clients.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+import scipy.sparse as sp
 
 from autofgl.errors import UserError, unknown_name
-from autofgl.graphs import partitioners
+from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
 from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
 from autofgl.graphs.cut import cut, cut_overlapping
 from autofgl.graphs.validation import validate_graph
 from autofgl.seeding import numpy_generator
-
-
-class PartitionSettings(BaseModel):
-    """Settings of the partitioners; each reads only its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    louvain_resolution: float = Field(
-        default=1.0, gt=0, description="louvain: larger values give more and smaller communities"
-    )
-    dirichlet_beta: float = Field(
-        default=0.5,
-        gt=0,
-        description="dirichlet: concentration; the smaller, the more skewed the labels",
-    )
-    label_alpha: float = Field(
-        default=1.0, ge=0, le=1, description="labels: share of its own classes that a client takes"
-    )
-    label_groups: str | None = Field(
-        default=None,
-        pattern=r"^\d+(,\d+)*(\|\d+(,\d+)*)*$",
-        description="labels: classes of each client, such as 0,1,2,4|3,5,6; else balanced",
-    )
-    degree_threshold: int | None = Field(
-        default=3,
-        ge=0,
-        description="degree: the first of two clients goes up to it; null: halves",
-    )
-    overlap_mean: float = Field(
-        default=0.8, gt=0, le=1, description="overlap: mean share of all nodes that a client draws"
-    )
-    overlap_spread: float = Field(
-        default=0.0, ge=0, description="overlap: standard deviation of that share between clients"
-    )
-    shared_nodes: float = Field(
-        default=0.2,
-        ge=0,
-        lt=1,
-        description="shared: share of a client's nodes that another client has too",
-    )
-
-
-Assign: TypeAlias = Callable[
-    [ClientGraph, int, np.random.Generator, PartitionSettings], Ints | Bools
-]
-
-
-@dataclass(frozen=True)
-class Partitioner:
-    """An entry of the table: what it does, and the function.
-
-    Attributes:
-        description: One line for a list of choices.
-        assign: Gives the owner of each node ``[n]``, or who holds what ``[clients, n]``.
-        overlapping: Whether ``assign`` gives the latter.
-    """
-
-    description: str
-    assign: Assign
-    overlapping: bool = False
-
-
-PARTITIONERS: dict[str, Partitioner] = {
-    "metis": Partitioner(
-        "equal sizes, few edges between clients (METIS)",
-        lambda graph, clients, rng, _: partitioners.metis(graph, clients, rng),
-    ),
-    "louvain": Partitioner(
-        "communities packed into clients of nearly equal size (Louvain)",
-        lambda graph, clients, rng, settings: partitioners.louvain(
-            graph, clients, rng, resolution=settings.louvain_resolution
-        ),
-    ),
-    "random": Partitioner(
-        "equal sizes, nodes drawn uniformly",
-        lambda graph, clients, rng, _: partitioners.random(graph, clients, rng),
-    ),
-    "dirichlet": Partitioner(
-        "label skew, shares of each class drawn from Dirichlet(dirichlet_beta)",
-        lambda graph, clients, rng, settings: partitioners.dirichlet(
-            graph, clients, rng, beta=settings.dirichlet_beta
-        ),
-    ),
-    "labels": Partitioner(
-        "label skew, a group of classes per client (ASFGNN)",
-        lambda graph, clients, rng, settings: partitioners.labels(
-            graph, clients, rng, alpha=settings.label_alpha, groups=settings.label_groups
-        ),
-    ),
-    "degree": Partitioner(
-        "degree skew, from nodes with few neighbours to nodes with many (ASFGNN)",
-        lambda graph, clients, rng, settings: partitioners.degree(
-            graph, clients, rng, threshold=settings.degree_threshold
-        ),
-    ),
-    "labels-degree": Partitioner(
-        "skew of labels and degrees, nodes where both agree; the rest left out (ASFGNN)",
-        lambda graph, clients, rng, settings: partitioners.labels_and_degree(
-            graph,
-            clients,
-            rng,
-            alpha=settings.label_alpha,
-            groups=settings.label_groups,
-            threshold=settings.degree_threshold,
-        ),
-        overlapping=True,
-    ),
-    "overlap": Partitioner(
-        "each client draws a share of all nodes, clients overlap (FedGraph)",
-        lambda graph, clients, rng, settings: partitioners.overlap(
-            graph, clients, rng, mean=settings.overlap_mean, spread=settings.overlap_spread
-        ),
-        overlapping=True,
-    ),
-    "shared": Partitioner(
-        "as random, and some nodes are with another client too (GraphFL)",
-        lambda graph, clients, rng, settings: partitioners.shared(
-            graph, clients, rng, share=settings.shared_nodes
-        ),
-        overlapping=True,
-    ),
-}
 
 
 def partition(
@@ -151,8 +34,8 @@ def partition(
     Args:
         graph: The graph to cut.
         clients: Number of clients.
-        method: A name in :data:`PARTITIONERS`.
-        seed: Root seed.
+        method: A name in :data:`autofgl.graphs.catalog.PARTITIONERS`.
+        seed: Random seed.
         settings: What the partitioners read.
 
     Returns:
@@ -172,83 +55,293 @@ def partition(
             "use fewer clients"
         )
     validate_graph(graph)
-    chosen = PARTITIONERS[method]
     rng = numpy_generator(seed, "partition", method)
-    assigned = chosen.assign(graph, clients, rng, settings or PartitionSettings())
-    names = client_names(clients)
-    if chosen.overlapping:
+    assigned = _ASSIGN[method](graph, clients, rng, settings or PartitionSettings())
+    width = len(str(clients - 1))  # names sort like numbers
+    names = [f"client-{index:0{width}d}" for index in range(clients)]
+    if PARTITIONERS[method].overlapping:
         return cut_overlapping(graph, assigned.astype(np.bool_), names, rng)
     return cut(graph, assigned.astype(np.int64), names)
 
 
-def client_names(clients: int) -> list[str]:
-    """Names that sort like numbers."""
-    width = len(str(clients - 1))
-    return [f"client-{index:0{width}d}" for index in range(clients)]
+def _metis(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, _: PartitionSettings
+) -> Ints:
+    """METIS: parts of nearly equal size with few edges between them.
 
-
-@dataclass(frozen=True)
-class ClientSummary:
-    """Sizes of one client graph; edges are undirected.
-
-    Attributes:
-        name: Name of the client.
-        nodes: Own nodes.
-        edges: Internal edges.
-        cut_edges: Edges to nodes of other clients.
-        train, val, test: Nodes in each mask.
-        labels: Nodes of each class.
-        unlabelled: Nodes without a label.
+    On tiny graphs METIS may leave a part empty; such a part takes a node from the largest one.
     """
+    import pymetis
 
-    name: str
-    nodes: int
-    edges: int
-    cut_edges: int
-    train: int
-    val: int
-    test: int
-    labels: list[int]
-    unlabelled: int
+    if clients == 1:
+        return np.zeros(graph.num_nodes, np.int64)
+    adjacency = _adjacency(graph)
+    index = pymetis.zero_copy_dtype()
+    seed = int(rng.integers(2**31 - 1))
+    rows = pymetis.CSRAdjacency(adjacency.indptr.astype(index), adjacency.indices.astype(index))
+    parts = pymetis.part_graph(clients, rows, options=pymetis.Options(seed=seed))[1]
+    return _without_empty(np.array(parts, np.int64), clients)
 
 
-@dataclass(frozen=True)
-class PartitionSummary:
-    """What a partition looks like.
+def _louvain(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Ints:
+    """Louvain communities, packed into clients of nearly equal size.
 
-    Attributes:
-        clients: One summary per client.
-        cut_share: Share of all edges that run between clients.
+    A community larger than a fair share (nodes / clients, rounded up) is split into equal pieces
+    along a breadth-first (Cuthill–McKee) order, which keeps neighbors together. While there are
+    fewer pieces than clients, the largest piece is halved. Then, from large to small, each piece
+    goes to the client with the fewest nodes.
     """
-
-    clients: list[ClientSummary]
-    cut_share: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
-        return asdict(self)
-
-
-def describe(clients: Sequence[ClientGraph]) -> PartitionSummary:
-    """Sizes, label counts and cut of a set of clients."""
-    summaries = [_summary(client) for client in clients]
-    crossing = sum(client.cut_edges for client in summaries) / 2  # both sides list an edge
-    total = crossing + sum(client.edges for client in summaries)
-    return PartitionSummary(summaries, crossing / total if total else 0.0)
+    adjacency = _adjacency(graph)
+    community = _communities(adjacency, int(rng.integers(2**31 - 1)), settings.louvain_resolution)
+    order = sp.csgraph.reverse_cuthill_mckee(sp.csr_matrix(adjacency), symmetric_mode=True)
+    order = order[np.argsort(community[order], kind="stable")]
+    pieces = _pieces(np.bincount(community), clients)
+    owner = np.empty(graph.num_nodes, np.int64)
+    owner[order] = np.repeat(_packed(pieces, clients), pieces)
+    return owner
 
 
-def _summary(client: ClientGraph) -> ClientSummary:
-    source, target = client.edge_index
-    loops = int(np.count_nonzero(source == target))
-    known = client.y[client.y >= 0]
-    return ClientSummary(
-        name=client.name,
-        nodes=client.num_nodes,
-        edges=(client.num_edges - loops) // 2 + loops,
-        cut_edges=len(client.boundary),
-        train=int(client.train_mask.sum()),
-        val=int(client.val_mask.sum()),
-        test=int(client.test_mask.sum()),
-        labels=np.bincount(known, minlength=client.classes).tolist(),
-        unlabelled=client.num_nodes - len(known),
+def _random(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, _: PartitionSettings
+) -> Ints:
+    """Clients of equal size, give or take one node, drawn uniformly."""
+    return _spread(graph.num_nodes, clients, rng)
+
+
+def _dirichlet(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Ints:
+    """Label skew: the shares of each class over the clients are drawn from Dirichlet(β).
+
+    Nodes without a label are spread evenly. A client may stay empty when β is small.
+    """
+    owner = _spread(graph.num_nodes, clients, rng)
+    for label in np.unique(graph.y[graph.y >= 0]):
+        nodes = rng.permutation(np.flatnonzero(graph.y == label))
+        shares = rng.dirichlet(np.full(clients, settings.dirichlet_beta))
+        bounds = np.cumsum(shares)[:-1] * len(nodes)
+        owner[nodes] = np.searchsorted(bounds, np.arange(len(nodes)) + 0.5)
+    return owner
+
+
+def _labels(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Ints:
+    """ASFGNN's label skew: classes form one group per client.
+
+    A client takes the share α of its own group; the rest of the group is spread evenly over the
+    other clients. With two clients, A takes α of group one and 1−α of group two, and B the reverse.
+    Nodes without a label are spread evenly over all. ``label_groups`` names the classes of each
+    client, such as ``0,1,2,4|3,5,6``; a class of several clients, as in ``0,1|0,2``, is spread
+    evenly over them. Left out, the classes go, from large to small, to the client with the fewest
+    nodes so far.
+    """
+    homes = _label_groups(graph, clients, settings.label_groups)
+    owner = _spread(graph.num_nodes, clients, rng)
+    group = np.full(graph.num_nodes, -1, np.int64)
+    for label, own in enumerate(homes):
+        nodes = np.flatnonzero(graph.y == label)
+        if len(own):
+            group[nodes] = own[0] if len(own) == 1 else own[_spread(len(nodes), len(own), rng)]
+    for client in range(clients):
+        nodes = rng.permutation(np.flatnonzero(group == client))
+        stay = round(settings.label_alpha * len(nodes)) if clients > 1 else len(nodes)
+        owner[nodes[:stay]] = client
+        others = np.delete(np.arange(clients), client)
+        if stay < len(nodes):
+            owner[nodes[stay:]] = others[_spread(len(nodes) - stay, clients - 1, rng)]
+    return owner
+
+
+def _degree(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Ints:
+    """Degree skew: the first client has the nodes with the fewest neighbors.
+
+    Two clients are split at ``degree_threshold``: up to it, and above. Otherwise, or without a
+    threshold, the clients are quantiles of equal size, with ties broken at random.
+    """
+    threshold = settings.degree_threshold
+    if clients == 2 and threshold is not None:
+        return (graph.degree > threshold).astype(np.int64)
+    owner = np.empty(graph.num_nodes, np.int64)
+    order = np.lexsort((rng.random(graph.num_nodes), graph.degree))
+    owner[order] = np.arange(graph.num_nodes) * clients // graph.num_nodes
+    return owner
+
+
+def _labels_and_degree(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Bools:
+    """ASFGNN's skew of labels and graph (section 5.2.2): the nodes on which both cuts agree.
+
+    A client has those nodes that ``labels`` and ``degree`` both give to it, so that with two
+    clients and α = 1 the first has nodes of the first group of classes with few neighbors, the
+    second nodes of the second group with many. All other nodes belong to nobody.
+    """
+    by_label = _labels(graph, clients, rng, settings)
+    by_degree = _degree(graph, clients, rng, settings)
+    owner = np.where((by_label == by_degree) & (graph.y >= 0), by_label, -1)
+    return np.asarray(owner == np.arange(clients)[:, None])
+
+
+def _overlap(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Bools:
+    """FedGraph's setting: client i draws a share ξ_i of all nodes, and clients overlap.
+
+    ξ ~ Normal(mean, spread), clipped to (0, 1]: at least one node, at most all.
+    """
+    nodes = graph.num_nodes
+    shares = rng.normal(settings.overlap_mean, settings.overlap_spread, clients)
+    sizes = np.clip(np.rint(shares * nodes), 1, nodes).astype(np.int64)
+    member = np.zeros((clients, nodes), np.bool_)
+    for row, size in zip(member, sizes, strict=True):
+        row[rng.choice(nodes, size, replace=False, shuffle=False)] = True
+    return member
+
+
+def _shared(
+    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+) -> Bools:
+    """Equal random parts, to each of which other clients' nodes are added.
+
+    Of a client's nodes the share ``shared_nodes`` are such copies, drawn uniformly: the "20 % node
+    overlapping" of Rezaei et al., 2024, which does not say who shares what with whom.
+    """
+    share = settings.shared_nodes
+    owner = _spread(graph.num_nodes, clients, rng)
+    member: Bools = owner == np.arange(clients)[:, None]
+    for row in member:
+        others = np.flatnonzero(~row)
+        extra = min(round(share / (1 - share) * int(row.sum())), len(others))
+        row[rng.choice(others, extra, replace=False, shuffle=False)] = True
+    return member
+
+
+_Assign: TypeAlias = Callable[
+    [ClientGraph, int, np.random.Generator, PartitionSettings], Ints | Bools
+]
+_ASSIGN: dict[str, _Assign] = {
+    "metis": _metis,
+    "louvain": _louvain,
+    "random": _random,
+    "dirichlet": _dirichlet,
+    "labels": _labels,
+    "degree": _degree,
+    "labels-degree": _labels_and_degree,
+    "overlap": _overlap,
+    "shared": _shared,
+}
+
+
+def _spread(items: int, clients: int, rng: np.random.Generator) -> Ints:
+    """An even, random assignment of items to clients."""
+    return rng.permutation(items) % clients
+
+
+def _adjacency(graph: ClientGraph) -> sp.csr_array:
+    """Symmetric 0/1 adjacency without self loops: METIS may crash on anything else."""
+    source, target = graph.edge_index
+    real = source != target
+    ends = (
+        np.concatenate([source[real], target[real]]),
+        np.concatenate([target[real], source[real]]),
     )
+    matrix = sp.csr_array((np.ones(len(ends[0]), np.float32), ends), shape=(graph.num_nodes,) * 2)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix
+
+
+def _without_empty(owner: Ints, clients: int) -> Ints:
+    """Let each empty client take one node of the largest client."""
+    sizes = np.bincount(owner, minlength=clients)
+    for client in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        owner[np.flatnonzero(owner == donor)[-1]] = client
+        sizes[donor] -= 1
+        sizes[client] += 1
+    return owner
+
+
+def _communities(adjacency: sp.csr_array, seed: int, resolution: float) -> Ints:
+    """Louvain community of each node; without edges each node is its own."""
+    from sknetwork.clustering import Louvain
+
+    if adjacency.nnz == 0:
+        return np.arange(adjacency.shape[0])
+    algorithm = Louvain(
+        resolution=resolution,
+        shuffle_nodes=True,
+        random_state=seed,
+        return_probs=False,
+        return_aggregate=False,
+    )
+    return np.asarray(algorithm.fit_predict(sp.csr_matrix(adjacency)), np.int64)
+
+
+def _pieces(communities: Ints, clients: int) -> Ints:
+    """Sizes of the pieces that the communities, in their order, are split into."""
+    fair = -(-int(communities.sum()) // clients)
+    pieces = [size for whole in communities.tolist() for size in _split(whole, -(-whole // fair))]
+    while len(pieces) < clients:
+        largest = pieces.index(max(pieces))
+        pieces[largest : largest + 1] = _split(pieces[largest], 2)
+    return np.array(pieces, np.int64)
+
+
+def _split(size: int, parts: int) -> list[int]:
+    return [(size + part) // parts for part in range(parts)]
+
+
+def _packed(sizes: Ints, bins: int) -> Ints:
+    """Bin of each item: from large to small, always into the bin with the least content."""
+    filled = [(0, index) for index in range(bins)]
+    chosen = np.empty(len(sizes), np.int64)
+    for item in np.argsort(-sizes, kind="stable"):
+        content, index = filled[0]
+        chosen[item] = index
+        heapq.heapreplace(filled, (content + int(sizes[item]), index))
+    return chosen
+
+
+def _label_groups(graph: ClientGraph, clients: int, groups: str | None) -> list[Ints]:
+    """Clients of each class; none for a class without nodes that nobody named."""
+    sizes = np.bincount(graph.y[graph.y >= 0], minlength=graph.classes)
+    if groups is not None:
+        return _given_groups(sizes, clients, groups)
+    present = np.flatnonzero(sizes)
+    if len(present) < clients:
+        raise UserError(
+            f"partition 'labels' gives each of the {clients} clients classes of its own, but the "
+            f"graph has nodes of {len(present)}: use fewer clients, or partition 'dirichlet'"
+        )
+    homes = [np.empty(0, np.int64)] * graph.classes
+    for label, client in zip(present, _packed(sizes[present], clients), strict=True):
+        homes[label] = np.array([client])
+    return homes
+
+
+def _given_groups(sizes: Ints, clients: int, groups: str) -> list[Ints]:
+    """Read ``0,1,2,4|3,5,6`` and check it against the clients and the classes."""
+    parts = groups.split("|")
+    if len(parts) != clients:
+        raise UserError(
+            f"label_groups '{groups}' has {len(parts)} groups for {clients} clients: "
+            "give one per client, separated by '|'"
+        )
+    homes: list[list[int]] = [[] for _ in sizes]
+    for client, part in enumerate(parts):
+        for label in map(int, part.split(",")):
+            if label >= len(sizes):
+                raise UserError(f"label_groups names class {label}, the graph has {len(sizes)}")
+            if client in homes[label]:
+                raise UserError(f"label_groups names class {label} twice in one group")
+            homes[label].append(client)
+    missing = [label for label, own in enumerate(homes) if not own and sizes[label] > 0]
+    if missing:
+        raise UserError(f"label_groups leaves out class {', '.join(map(str, missing))}")
+    return [np.array(own, np.int64) for own in homes]

@@ -7,7 +7,6 @@ names and puts a passive stand-in behind each, so that a hostile file can at wor
 import collections
 import itertools
 import pickle
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,27 +16,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from autofgl.errors import GraphError
-from autofgl.graphs.client_graph import Bools, ClientGraph, Features, Ints, compact
+from autofgl.graphs.client_graph import Bools, ClientGraph, Ints, compact, symmetric_edges
 
 #: Validation nodes of Planetoid's public split: those that follow the training nodes.
 PLANETOID_VAL = 500
 #: Endings of the eight files that make up a Planetoid graph.
 PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-
-_BROKEN = (
-    pickle.UnpicklingError,
-    zipfile.BadZipFile,
-    EOFError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    MemoryError,
-    OSError,
-    OverflowError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 
 def read_planetoid(folder: Path, name: str) -> ClientGraph:
@@ -55,23 +39,23 @@ def read_planetoid(folder: Path, name: str) -> ClientGraph:
     parts = {key: _unpickled(path) for key, path in paths.items() if key != "test.index"}
     with _speaking(folder / f"ind.{name}.*"):
         test = np.array(paths["test.index"].read_text("ascii").split(), np.int64)
-        known, tested = _matrix(parts["allx"]), _matrix(parts["tx"])
-        train, inner = len(_array(parts["y"])), known.shape[0]
-        if len(test) != tested.shape[0] or test.min() < inner:
+        inner, tested = _matrix(parts["allx"]), _matrix(parts["tx"])
+        train, first = len(_array(parts["y"])), inner.shape[0]
+        if len(test) != tested.shape[0] or test.min() < first:
             raise ValueError("test.index does not fit allx and tx")
         n = int(test.max()) + 1
         # Where each node's row is in allx, tx and one more row of zeros, stacked.
-        place = np.full(n, inner + len(test))
-        place[:inner] = np.arange(inner)
-        place[test] = inner + np.arange(len(test))
-        blank = sp.csr_array((1, known.shape[1]), dtype=np.float32)
-        x = sp.vstack([known, tested, blank], format="csr")[place]
+        place = np.full(n, first + len(test))
+        place[:first] = np.arange(first)
+        place[test] = first + np.arange(len(test))
+        blank = sp.csr_array((1, inner.shape[1]), dtype=np.float32)
+        x = sp.vstack([inner, tested, blank], format="csr")[place]
         onehot = np.concatenate([_array(parts["ally"]), _array(parts["ty"])])
         y = np.append(np.where(onehot.any(1), onehot.argmax(1), -1), -1)[place]
         edges = _adjacency_lists(parts["graph"], n)
         masks = (
             _mask(n, np.arange(train)),
-            _mask(n, np.arange(train, min(train + PLANETOID_VAL, inner))),
+            _mask(n, np.arange(train, min(train + PLANETOID_VAL, first))),
             _mask(n, test),
         )
         return _graph(f"planetoid:{name}", x, edges, y, masks, onehot.shape[1])
@@ -104,36 +88,6 @@ def read_reddit(folder: Path) -> ClientGraph:
         return _graph("reddit", x, edges, y, masks)
 
 
-def symmetric_edges(row: Any, col: Any, num_nodes: int) -> Ints:
-    """Every edge once in each direction, sorted, without self-loops: ``[2, E]``.
-
-    Raises:
-        ValueError: An end is not a node.
-    """
-    row, col = np.asarray(row), np.asarray(col)
-    for ends in (row, col):
-        if ends.size and not 0 <= ends.min() <= ends.max() < num_nodes:
-            raise ValueError(f"an edge ends outside the {num_nodes} nodes")
-    proper = row != col
-    row, col = row[proper], col[proper]
-    # One integer per undirected edge: sorting these is several times faster than sorting pairs.
-    n = max(num_nodes, 1)
-    keys = distinct(np.minimum(row, col).astype(np.int64) * n + np.maximum(row, col))
-    low, high = np.divmod(keys, n)
-    keys = np.concatenate([keys, high * n + low])
-    keys.sort()
-    return np.stack(np.divmod(keys, n))
-
-
-def distinct(keys: Ints) -> Ints:
-    """The different values in order; sorts ``keys`` in place.
-
-    For millions of keys this is several times faster than ``np.unique``, which hashes them.
-    """
-    keys.sort()
-    return np.asarray(keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]])
-
-
 def _graph(
     name: str,
     x: Any,
@@ -147,9 +101,8 @@ def _graph(
     masks = masks or (_mask(n), _mask(n), _mask(n))
     if any(len(part) != n for part in (y, *masks)):
         raise ValueError("features, labels and masks differ in length")
-    features: Features = compact(x)
     count = int(y.max(initial=-1)) + 1 if classes is None else classes
-    return ClientGraph(name, features, edges, y, *masks, count, np.arange(n))
+    return ClientGraph(name, compact(x), edges, y, *masks, count, np.arange(n))
 
 
 def _mask(n: int, nodes: Ints | None = None) -> Bools:
@@ -170,7 +123,9 @@ def _speaking(path: Path) -> Iterator[None]:
     """Turn whatever a broken file makes its parser raise into one sentence."""
     try:
         yield
-    except _BROKEN as error:
+    except GraphError:
+        raise
+    except Exception as error:  # a hostile file may make its parser raise anything
         detail = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise GraphError(f"{path}: damaged, or not in the expected format ({detail})") from error
 
@@ -200,7 +155,7 @@ def _csr_of(arrays: Mapping[str, Any], prefix: str) -> sp.csr_array:
 
 
 def _adjacency_lists(lists: Any, num_nodes: int) -> Ints:
-    sizes = [len(neighbours) for neighbours in lists.values()]
+    sizes = [len(neighbors) for neighbors in lists.values()]
     row = np.repeat(np.fromiter(lists, np.int64, len(lists)), sizes)
     flat = itertools.chain.from_iterable(lists.values())
     return symmetric_edges(row, np.fromiter(flat, np.int64, sum(sizes)), num_nodes)

@@ -1,4 +1,4 @@
-"""Seeded splits of a graph's labelled nodes into train, validation and test masks.
+"""Seeded splits of a graph's labeled nodes into train, validation and test masks.
 
 A node without a label (``y == -1``) never enters a mask, whatever the kind of split.
 """
@@ -8,23 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from autofgl.errors import GraphError, UserError, unknown_name
-from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
-
-#: The kinds that :func:`split` knows.
-KINDS = ("public", "per-class", "fraction", "supervised")
+from autofgl.graphs.catalog import SPLITS, DataSettings
+from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints
 
 
-def split(
-    graph: ClientGraph,
-    kind: str,
-    rng: np.random.Generator,
-    *,
-    train_per_class: int = 20,
-    val_nodes: int = 500,
-    test_nodes: int = 1000,
-    train_fraction: float | None = None,
-    val_fraction: float = 0.2,
-    test_fraction: float = 0.2,
+def split_nodes(
+    graph: ClientGraph, kind: str, rng: np.random.Generator, settings: DataSettings
 ) -> ClientGraph:
     """The graph with masks of the given kind.
 
@@ -33,29 +22,30 @@ def split(
         kind: ``public`` keeps the graph's own masks; ``per-class`` is :func:`per_class`;
             ``fraction`` is :func:`by_fraction`; ``supervised`` is :func:`supervised`, over a
             per-class split if the graph has neither validation nor test nodes of its own.
-        rng: Source of chance.
-        train_per_class, val_nodes, test_nodes: Sizes of a per-class split.
-        train_fraction, val_fraction, test_fraction: Sizes of a split by fraction.
+        rng: Source of randomness.
+        settings: Sizes of the masks.
     """
+    counts = (settings.train_per_class, settings.val_nodes, settings.test_nodes)
     match kind:
         case "public":
             return public(graph)
         case "per-class":
-            return per_class(graph, rng, train_per_class, val_nodes, test_nodes)
+            return per_class(graph, rng, *counts)
         case "fraction":
-            return by_fraction(graph, rng, train_fraction, val_fraction, test_fraction)
+            shares = (settings.train_fraction, settings.val_fraction, settings.test_fraction)
+            return by_fraction(graph, rng, *shares)
         case "supervised":
             if not (graph.val_mask.any() or graph.test_mask.any()):
-                graph = per_class(graph, rng, train_per_class, val_nodes, test_nodes)
+                graph = per_class(graph, rng, *counts)
             return supervised(graph)
-    raise unknown_name("split", kind, KINDS)
+    raise unknown_name("split", kind, SPLITS)
 
 
 def public(graph: ClientGraph) -> ClientGraph:
-    """The masks as they came with the data, without the unlabelled nodes."""
-    masks = [mask & (graph.y >= 0) for mask in _masks(graph)]
+    """The masks as they came with the data, without the unlabeled nodes."""
+    masks = [getattr(graph, key) & (graph.y >= 0) for key in MASKS]
     if not any(mask.any() for mask in masks):
-        choices = ", ".join(KINDS[1:])
+        choices = ", ".join(SPLITS[1:])
         raise GraphError(f"{graph.name}: has no split of its own; choose from {choices}")
     return graph.with_masks(*masks)
 
@@ -72,16 +62,13 @@ def per_class(
     Small graphs get smaller masks rather than an error. A class hands at most half of its nodes
     (rounded up) to training; if fewer than ``val + test`` nodes are left, both shrink in the
     same proportion, and each keeps a node as long as there are two.
-
-    Raises:
-        GraphError: No node has a label.
     """
     if train < 1 or val < 0 or test < 0:
         raise UserError(
             "a per-class split needs at least 1 training node per class and no negative sizes, "
             f"not {train} / {val} / {test}"
         )
-    nodes = rng.permutation(_labelled(graph))
+    nodes = rng.permutation(_labeled(graph))
     taken = _first_of_each_class(graph.y[nodes], train)
     rest = nodes[~taken]
     val, test = _shrunk(val, test, len(rest))
@@ -95,18 +82,15 @@ def by_fraction(
     val: float = 0.2,
     test: float = 0.2,
 ) -> ClientGraph:
-    """Shares of the labelled nodes, each within one node of its exact size.
+    """Shares of the labeled nodes, each within one node of its exact size.
 
     Args:
         graph: The graph to split.
-        rng: Source of chance.
+        rng: Source of randomness.
         train: Share that trains; all that ``val`` and ``test`` leave if None. At least one node
             trains in any case.
         val: Share for validation.
         test: Share for testing.
-
-    Raises:
-        GraphError: No node has a label.
     """
     shares = (1.0 - val - test if train is None else train, val, test)
     if shares[0] <= 0 or min(val, test) < 0 or sum(shares) > 1 + 1e-9:
@@ -114,24 +98,20 @@ def by_fraction(
             "the fractions of a split must not be negative, must leave something to train and "
             f"must not exceed 1 together, not {train} / {val} / {test}"
         )
-    nodes = rng.permutation(_labelled(graph))
+    nodes = rng.permutation(_labeled(graph))
     cuts = np.rint(np.cumsum(shares) * len(nodes)).astype(np.int64)
     first, second, third = np.maximum(cuts, 1)
     return _with_nodes(graph, nodes[:first], nodes[first:second], nodes[second:third])
 
 
 def supervised(graph: ClientGraph) -> ClientGraph:
-    """FastGCN's split: validation and test stay, every other labelled node trains."""
-    labelled = graph.y >= 0
-    val, test = graph.val_mask & labelled, graph.test_mask & labelled
-    return graph.with_masks(labelled & ~val & ~test, val, test)
+    """FastGCN's split: validation and test stay, every other labeled node trains."""
+    labeled = graph.y >= 0
+    val, test = graph.val_mask & labeled, graph.test_mask & labeled
+    return graph.with_masks(labeled & ~val & ~test, val, test)
 
 
-def _masks(graph: ClientGraph) -> tuple[Bools, Bools, Bools]:
-    return graph.train_mask, graph.val_mask, graph.test_mask
-
-
-def _labelled(graph: ClientGraph) -> Ints:
+def _labeled(graph: ClientGraph) -> Ints:
     nodes = np.flatnonzero(graph.y >= 0)
     if not len(nodes):
         raise GraphError(f"{graph.name}: no node has a label, so there is nothing to split")

@@ -11,83 +11,18 @@ class with probability ``topic_strength``, else from the whole vocabulary.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    model_validator,
-)
 
-from autofgl.errors import UserError, unknown_name
-from autofgl.graphs.client_graph import ClientGraph, Ints
-from autofgl.graphs.raw_files import distinct, symmetric_edges
+from autofgl.graphs.catalog import SyntheticSettings
+from autofgl.graphs.client_graph import ClientGraph, Ints, sorted_unique, symmetric_edges
 
 #: Drawing stops when this share of the edges is still missing, or after so many rounds.
 MISSING_EDGES, ROUNDS = 1e-3, 12
 #: Words of a vocabulary sorted by frequency have frequency ∝ rank^-0.5.
 WORD_POWER = 0.5
-
-
-class SyntheticSettings(BaseModel):
-    """The knobs of a synthetic graph. A bad value is a :class:`UserError` naming its knob."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    nodes: int = Field(default=2000, ge=2, le=2**31, description="synthetic: number of nodes")
-    classes: int = Field(default=5, ge=2, description="synthetic: number of equally large classes")
-    features: int = Field(default=500, ge=2, description="synthetic: size of the vocabulary")
-    degree: float = Field(default=10.0, ge=0, description="synthetic: average number of neighbours")
-    homophily: float = Field(
-        default=0.8, ge=0, le=1, description="synthetic: share of edges within a class"
-    )
-    degree_power: float = Field(
-        default=2.5,
-        gt=2,
-        description="synthetic: exponent of the degrees' power law; larger is more even",
-    )
-    words_per_node: float = Field(
-        default=20.0, gt=0, description="synthetic: average number of words drawn for a node"
-    )
-    topic_strength: float = Field(
-        default=0.2,
-        ge=0,
-        le=1,
-        description="synthetic: share of words from the topic of the node's class",
-    )
-    label_noise: float = Field(
-        default=0.0, ge=0, le=1, description="synthetic: share of labels that are wrong"
-    )
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _one_sentence(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return handler(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            key = str(first["loc"][0]) if first["loc"] else "settings"
-            if first["type"] == "extra_forbidden":
-                raise unknown_name("setting", key, cls.model_fields) from None
-            reason = first["msg"].removeprefix("Input ")
-            raise UserError(f"setting {key}={first['input']!r}: it {reason}") from None
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> Self:
-        if self.classes > min(self.nodes, self.features):
-            raise UserError(
-                f"setting classes={self.classes}: it should not exceed nodes={self.nodes} or "
-                f"features={self.features}"
-            )
-        if self.degree > self.nodes - 1:
-            raise UserError(f"setting degree={self.degree}: it should be below nodes={self.nodes}")
-        return self
 
 
 def generate(
@@ -104,33 +39,23 @@ def generate(
     x = _words(settings, y, rng)
     wrong = rng.choice(n, round(settings.label_noise * n), replace=False, shuffle=False)
     y[wrong] = (y[wrong] + rng.integers(1, settings.classes, len(wrong))) % settings.classes
-    none = np.zeros(n, np.bool_)
-    masks = (none, none.copy(), none.copy())
-    return ClientGraph(name, x, edges, y, *masks, settings.classes, np.arange(n))
+    return ClientGraph.unsplit(name, x, edges, y, settings.classes)
 
 
 @dataclass(frozen=True)
 class _Ends:
-    """Draws the ends of edges. Nodes lie side by side by class, each as wide as its θ.
+    """Draws the ends of edges. Nodes lie side by side by class, each as wide as its θ."""
 
-    Attributes:
-        nodes: Node ids in that order, ``[n]``.
-        right: Right border of each node in that order, ``[n]``.
-        borders: Left border of each class, and the right border of the last, ``[k + 1]``.
-        y: Class of each node, ``[n]``.
-        rng: Source of chance.
-    """
-
-    nodes: Ints
-    right: npt.NDArray[np.float64]
-    borders: npt.NDArray[np.float64]
-    y: Ints
+    nodes: Ints  # ids in that order, [n]
+    right: npt.NDArray[np.float64]  # right border of each of them, [n]
+    borders: npt.NDArray[np.float64]  # left border of each class, right one of the last, [k + 1]
+    y: Ints  # class of each node, [n]
     rng: np.random.Generator
 
     def at(self, points: npt.NDArray[np.float64]) -> Ints:
         """The nodes that lie at these points."""
-        found = np.searchsorted(self.right, points, side="right")
-        return np.asarray(self.nodes[np.minimum(found, len(self.nodes) - 1)])
+        place = np.searchsorted(self.right, points, side="right")
+        return np.asarray(self.nodes[np.minimum(place, len(self.nodes) - 1)])
 
     def pairs(self, count: int, *, same: bool) -> Ints:
         """Undirected edges within or between classes as ``low * n + high``, loops left out."""
@@ -176,7 +101,7 @@ def _distinct(count: int, draw: Callable[[int], Ints]) -> Ints:
         missing = count - len(keys)
         if missing <= count * MISSING_EDGES:
             break
-        keys = distinct(np.concatenate([keys, draw(missing)]))
+        keys = sorted_unique(np.concatenate([keys, draw(missing)]))
     return keys
 
 

@@ -1,6 +1,6 @@
 """Checks of client graphs, each with an error that names the client, the problem and the place.
 
-Everything is vectorised; the dearest check, that edges come in both directions, sorts them.
+Everything is vectorized; the dearest check, that edges come in both directions, sorts them.
 """
 
 from collections import Counter
@@ -11,18 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from autofgl.errors import GraphError
-from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
+from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints
 
-_MASKS = ("train_mask", "val_mask", "test_mask")
 _BOUNDARY = ("local", "owner", "remote", "degree")
 
 
 def validate_graph(graph: ClientGraph) -> None:
-    """Check one client graph for itself. A graph without nodes is valid.
-
-    Raises:
-        GraphError: Names the first problem found.
-    """
+    """Check one client graph for itself. A graph without nodes is valid."""
     _check_arrays(graph)
     _check_features(graph)
     _check_labels(graph)
@@ -36,9 +31,6 @@ def validate_clients(clients: Sequence[ClientGraph]) -> None:
     """Check each client graph, and whether they make one federation.
 
     A single client without training nodes is fine; all of them without is not.
-
-    Raises:
-        GraphError: Names the first problem found.
     """
     if not clients:
         raise GraphError("there are no clients: give at least one graph")
@@ -79,7 +71,7 @@ def _check_arrays(graph: ClientGraph) -> None:
     _check_array(graph, "edge_index", graph.edge_index, "int64", (2, graph.edge_index.size // 2))
     for key in ("y", "node_id"):
         _check_array(graph, key, getattr(graph, key), "int64", (n,))
-    for key in _MASKS:
+    for key in MASKS:
         _check_array(graph, key, getattr(graph, key), "bool", (n,))
     rows = graph.boundary.local.shape[:1]
     for key in _BOUNDARY:
@@ -133,10 +125,10 @@ def _check_labels(graph: ClientGraph) -> None:
 
 
 def _check_masks(graph: ClientGraph) -> None:
-    masks = np.stack([getattr(graph, key) for key in _MASKS])
+    masks = np.stack([getattr(graph, key) for key in MASKS])
     advice = "put each node into one of train_mask, val_mask and test_mask at most"
     _fail(graph, "masks overlap", masks.sum(axis=0) > 1, "node", advice)
-    for key, mask in zip(_MASKS, masks, strict=True):
+    for key, mask in zip(MASKS, masks, strict=True):
         bad = mask & (graph.y < 0)
         _fail(graph, f"nodes in {key} have no label", bad, "node", "unset the mask where y is -1")
 
@@ -189,7 +181,7 @@ def _check_boundary(graph: ClientGraph) -> None:
     _fail(graph, "boundary_owner is out of range", bad, "row", advice)
     advice = "use the node's index at its owner"
     _fail(graph, "boundary_remote is negative", boundary.remote < 0, "row", advice)
-    advice = "count all neighbours of the remote node, this edge among them"
+    advice = "count all neighbors of the remote node, this edge among them"
     _fail(graph, "boundary_degree is below 1", boundary.degree < 1, "row", advice)
     own = np.array([name == graph.name for name in boundary.owners], np.bool_)[boundary.owner]
     advice = "put edges between own nodes into 'edge_index'"

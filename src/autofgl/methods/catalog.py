@@ -1,6 +1,7 @@
 """The methods by name: what each is, and where it lives. Nothing here needs torch."""
 
 import importlib
+import importlib.machinery
 import importlib.util
 import sys
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class MethodEntry:
         sharing: How clients learn together.
         search: Who chooses what is trained.
         secure: The secure mode of a run that names none.
+        sums_securely: Whether it sums anything that a secure mode could protect.
     """
 
     home: str
@@ -32,6 +34,7 @@ class MethodEntry:
     sharing: str
     search: str = "–"
     secure: str = "none"
+    sums_securely: bool = True
 
 
 _ROOM = "autofgl.methods."
@@ -42,12 +45,14 @@ METHODS: dict[str, MethodEntry] = {
         "autofgl.runtime.settings:AloneSettings",
         "one network on the pooled graph; not private",
         "pooled",
+        sums_securely=False,
     ),
     "separate": MethodEntry(
         _ROOM + "baselines:Separate",
         "autofgl.runtime.settings:AloneSettings",
         "every client trains alone, nothing is exchanged",
         "alone",
+        sums_securely=False,
     ),
     "fedavg": MethodEntry(
         _ROOM + "baselines:FedAvg",
@@ -121,23 +126,27 @@ METHODS: dict[str, MethodEntry] = {
 }
 
 
+#: Classes that were handed over, by the name that finds them again.
+_GIVEN: "dict[str, type[Method]]" = {}
+
+
 def find_method(name: str) -> "type[Method]":
     """The method of a name, of ``module:Class``, or of ``path/to/file.py:Class``.
 
     Raises:
         UserError: There is none; the message names the nearest ones.
     """
+    if name in _GIVEN:
+        return _GIVEN[name]
+    if name not in METHODS and ":" not in name:
+        raise unknown_name("method", name, METHODS)
+    method = _load(METHODS[name].home if name in METHODS else name)
+
     from autofgl.runtime.method import Method
 
-    if name in METHODS:
-        found = _load(METHODS[name].home)
-    elif ":" in name:
-        found = _load(name)
-    else:
-        raise unknown_name("method", name, METHODS)
-    if not (isinstance(found, type) and issubclass(found, Method)):
+    if not (isinstance(method, type) and issubclass(method, Method)):
         raise UserError(f"'{name}' is not a method: derive it from autofgl.Method")
-    return found
+    return method
 
 
 def settings_of(name: str) -> Any:
@@ -156,6 +165,12 @@ def default_secure(name: str) -> str:
     return METHODS[name].secure if name in METHODS else "none"
 
 
+def absolute_name(name: str) -> str:
+    """The name of a method in a file with the file's whole path, which any process finds."""
+    where, colon, own = name.rpartition(":")
+    return f"{Path(where).resolve()}{colon}{own}" if where.endswith(".py") else name
+
+
 def name_of(method: "type[Method]") -> str:
     """The name by which :func:`find_method` finds a class again, in any process.
 
@@ -165,16 +180,25 @@ def name_of(method: "type[Method]") -> str:
     for name, entry in METHODS.items():
         if entry.home == f"{method.__module__}:{method.__qualname__}":
             return name
-    module = sys.modules.get(method.__module__)
-    file = getattr(module, "__file__", None)
-    importable = method.__module__ != "__main__" and importlib.util.find_spec(method.__module__)
-    if "<locals>" in method.__qualname__ or not (importable or file):
-        raise UserError(
-            f"{method.__qualname__} lives in no module: write it into a file of its own, so that "
-            "other processes and a resumed run find it"
-        )
-    where = method.__module__ if importable else str(Path(str(file)).resolve())
-    return f"{where}:{method.__qualname__}"
+    text = f"{_home(method)}:{method.__qualname__}"
+    _GIVEN[text] = method
+    return text
+
+
+def _home(method: "type[Method]") -> str:
+    """The module of a class, or its file where a new process would not find the module."""
+    package = method.__module__.partition(".")[0]
+    if "." not in method.__qualname__:
+        # The first entry is the folder of the script, which other processes do not look into.
+        if importlib.machinery.PathFinder.find_spec(package, sys.path[1:]) is not None:
+            return method.__module__
+        file = getattr(sys.modules.get(method.__module__), "__file__", None)
+        if file:
+            return str(Path(file).resolve())
+    raise UserError(
+        f"{method.__qualname__} lives in no module: write it into a file of its own, so that "
+        "other processes and a resumed run find it"
+    )
 
 
 def _load(home: str) -> Any:
@@ -184,8 +208,10 @@ def _load(home: str) -> Any:
         module = (
             _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
         )
-    except ImportError as error:
-        raise UserError(f"method '{home}': {error}") from error
+    except UserError:
+        raise
+    except Exception as error:  # whatever somebody's module raises when it is imported
+        raise UserError(f"method '{home}': {type(error).__name__}: {error}") from error
     if not hasattr(module, name):
         raise UserError(f"method '{home}': {where} has no '{name}'")
     return getattr(module, name)
@@ -206,7 +232,7 @@ def _from_file(path: Path) -> Any:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except BaseException:
         del sys.modules[name]
-        raise UserError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
+        raise
     return module

@@ -15,8 +15,7 @@ from autofgl.nn.models.spec import NetworkSpec, spec_from_json
 from autofgl.report.charts import Mark, Series
 from autofgl.report.numbers import is_number
 from autofgl.runs.export import read_description
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import RunFolder, read_history
 
 #: Where one of these changes from a row to the next, something new is measured.
 _PARTS = ("phase", "finalist", "candidate", "episode", "trial")

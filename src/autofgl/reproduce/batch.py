@@ -15,12 +15,10 @@ from rich.console import Console
 from autofgl import api
 from autofgl.atomic import write_text
 from autofgl.config import RunConfig, check_config, sort_settings
-from autofgl.errors import AutoFGLError, UserError
+from autofgl.errors import AutoFGLError, Interrupted, UserError
 from autofgl.methods.catalog import find_method
 from autofgl.reproduce.options import Options
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.loop import Interrupted
-from autofgl.runs.result import Result
+from autofgl.runs.folder import Result, RunFolder
 
 
 class Planned(ABC):

@@ -17,9 +17,8 @@ from autofgl.atomic import write_text
 from autofgl.config import check_config, sort_settings
 from autofgl.methods.catalog import find_method
 from autofgl.methods.centralized import Centralized
-from autofgl.runs.export import read_description
+from autofgl.runs.export import predict, read_description
 from autofgl.runs.folder import RunFolder
-from autofgl.runs.predict import predict
 
 #: Mean of the clients' own accuracies, and that over all classes.
 BY_CLIENT = ("mean_test_accuracy", "all_classes_accuracy")

@@ -17,7 +17,7 @@ from autofgl.reproduce.figure_pages import Lines, as_csv, as_json, markdown
 from autofgl.reproduce.figure_runs import FigureRun, check_present, plan
 from autofgl.reproduce.measures import summarise, summarise_learning
 from autofgl.reproduce.options import Options
-from autofgl.runs.result import Result
+from autofgl.runs.folder import Result
 
 
 def reproduce(figure: Figure, options: Options, console: Console) -> None:

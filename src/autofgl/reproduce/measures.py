@@ -12,8 +12,7 @@ from autofgl.reproduce.figure import Figure, Line, Panel
 from autofgl.reproduce.figure_runs import present
 from autofgl.reproduce.options import Options
 from autofgl.reproduce.over_seeds import OverSeeds, collect
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import RunFolder, read_history
 
 #: Episodes at the beginning and at the end whose returns are compared.
 ENDS = 5

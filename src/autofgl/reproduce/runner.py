@@ -14,7 +14,7 @@ from autofgl.reproduce.render import as_json, markdown, ours, seeds
 from autofgl.reproduce.summary import summarise, summarise_cell
 from autofgl.reproduce.table import Table
 from autofgl.reproduce.table_files import as_csv, as_html
-from autofgl.runs.result import Result
+from autofgl.runs.folder import Result
 
 
 def reproduce(table: Table, options: Options, console: Console) -> None:

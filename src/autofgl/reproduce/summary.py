@@ -11,8 +11,7 @@ from autofgl.reproduce.options import Options
 from autofgl.reproduce.over_seeds import OverSeeds, collect
 from autofgl.reproduce.table import Column, Published, Row, Table
 from autofgl.reproduce.tuning_time import Searched, searched
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.history import read_history
+from autofgl.runs.folder import RunFolder, read_history
 
 
 @dataclass(frozen=True)

@@ -40,11 +40,11 @@ class Budget:
 
 
 class Stopwatch:
-    """Seconds of a run over all its sittings.
+    """Seconds of a run, those before it was resumed included.
 
     Args:
-        wall_s: Seconds of earlier sittings by the clock.
-        cpu_s: Seconds of earlier sittings of computing.
+        wall_s: Seconds so far by the clock.
+        cpu_s: Seconds so far of computing.
     """
 
     def __init__(self, wall_s: float = 0.0, cpu_s: float = 0.0) -> None:

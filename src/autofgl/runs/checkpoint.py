@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from autofgl.errors import UserError
+from autofgl.federation.checkpoints import read_payload, write_payload
 from autofgl.federation.federation import Federation
-from autofgl.federation.payload import Payload, read_payload, write_payload
+from autofgl.federation.payload import Payload
 
 _SERVER = "server.afp"
 
@@ -34,9 +35,6 @@ def load_latest(folder: Path, federation: Federation) -> Payload:
     It is the newest of those in which the most of these parties have a part. So a party that was
     lost and is there again takes part from its last checkpoint on, and the rounds that the others
     made without it are made again, with it.
-
-    Raises:
-        UserError: There is no checkpoint.
     """
     valid = [tag for tag in _tags(folder) if (folder / tag / _SERVER).exists()]
     if not valid:

@@ -1,19 +1,24 @@
-"""Models on disk: ``model.json`` says what to build, ``model.safetensors`` holds the weights."""
+"""Models on disk, and what they predict.
 
+``model.json`` says what to build, ``model.safetensors`` holds the weights. Torch is imported when a
+network is built, so that a folder without one is told at once.
+"""
+
+import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import safetensors.numpy
-import torch
-from safetensors import SafetensorError
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_bytes, write_text
 from autofgl.errors import UserError
-from autofgl.nn.models.networks import build_network
-from autofgl.nn.models.spec import spec_from_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from torch import nn
+
+    from autofgl.graphs.client_graph import ClientGraph
 
 _SINGLE = "model"
 
@@ -34,6 +39,9 @@ def save_models(
         info: What a user of the weights must know besides, such as feature scaling.
         networks: JSON form of each client's network, where they differ.
     """
+    import numpy as np
+    import safetensors.numpy
+
     flat = {
         _key(name, key): np.ascontiguousarray(value)
         for name, weights in models.items()
@@ -47,11 +55,7 @@ def save_models(
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """What ``model.json`` says.
-
-    Raises:
-        UserError: There is no finished run, or the file is damaged.
-    """
+    """What ``model.json`` says."""
     path = folder / "model.json"
     try:
         description = json.loads(path.read_text())
@@ -64,7 +68,7 @@ def read_description(folder: Path) -> dict[str, Any]:
     return description
 
 
-def load_model(folder: Path, name: str | None = None) -> nn.Module:
+def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     """The trained network of a run as a plain module, in evaluation mode.
 
     Args:
@@ -74,10 +78,17 @@ def load_model(folder: Path, name: str | None = None) -> nn.Module:
     Raises:
         UserError: There is no model, it is damaged, or ``name`` must be given.
     """
+    folder = Path(folder)
     description = read_description(folder)
     chosen = _choose(description["models"], name)
+
+    import safetensors.numpy
+    import torch
+
+    from autofgl.nn.networks import empty_network, spec_from_json
+
     network = description.get("networks", {}).get(chosen, description["network"])
-    model = build_network(spec_from_json(network))
+    model = empty_network(spec_from_json(network))
     path = folder / "model.safetensors"
     try:
         flat = safetensors.numpy.load(path.read_bytes())
@@ -85,7 +96,7 @@ def load_model(folder: Path, name: str | None = None) -> nn.Module:
             key: torch.from_numpy(flat[_key(chosen, key)].copy()) for key in model.state_dict()
         }
         model.load_state_dict(weights)
-    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+    except (OSError, safetensors.SafetensorError, KeyError, RuntimeError) as error:
         raise UserError(f"{path} is missing or damaged: {error}") from error
     return model.eval()
 
@@ -99,10 +110,90 @@ def _choose(names: list[str], name: str | None) -> str:
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
-        asked = "this run has a model for each client" if name is None else f"no model '{name}'"
-        raise UserError(f"{asked}: choose one of {', '.join(names)} with --client")
+        problem = "this run has a model for each client" if name is None else f"no model '{name}'"
+        raise UserError(f"{problem}: choose one of {', '.join(names)} with --client")
     return name
 
 
 def _key(name: str, key: str) -> str:
     return key if name == _SINGLE else f"{name}/{key}"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The class of every node.
+
+    Attributes:
+        node_id: Ids from the graph file, ``[n]``.
+        label: Predicted class, ``[n]``.
+        probability: The network's confidence in it, ``[n]``.
+        accuracy: Share of right predictions over the labeled nodes; none without labels.
+        labeled: Number of labeled nodes.
+    """
+
+    node_id: "npt.NDArray[np.int64]"
+    label: "npt.NDArray[np.int64]"
+    probability: "npt.NDArray[np.float32]"
+    accuracy: float | None
+    labeled: int
+
+
+def predict(folder: str | Path, graph: "ClientGraph", client: str | None = None) -> Predictions:
+    """Classify every node of a graph with a finished run's network.
+
+    Args:
+        folder: The run folder.
+        graph: Any graph with the same features.
+        client: Whose network, where every client has its own.
+
+    Raises:
+        UserError: There is no model, or the graph does not fit it.
+    """
+    from autofgl.nn.networks import spec_from_json
+
+    description = read_description(Path(folder))
+    width = spec_from_json(description["network"]).in_features
+    if graph.num_features != width:
+        raise UserError(
+            f"{graph.name} has {graph.num_features} features per node, the model needs {width}"
+        )
+    model = load_model(folder, client)
+
+    import torch
+
+    from autofgl.nn.features import InputFeatures
+    from autofgl.nn.structure import Structure
+
+    features = InputFeatures.from_client(graph.x)
+    if description["normalize_features"]:
+        features = features.row_normalised()
+    with torch.no_grad():
+        probabilities = model(features, Structure.from_client(graph)).softmax(1)
+    confidence, label = probabilities.max(1)
+    labeled = graph.y >= 0
+    hits = label.numpy()[labeled] == graph.y[labeled]
+    return Predictions(
+        node_id=graph.node_id,
+        label=label.numpy(),
+        probability=confidence.numpy(),
+        accuracy=float(hits.mean()) if labeled.any() else None,
+        labeled=int(labeled.sum()),
+    )
+
+
+def write_predictions(path: Path, predictions: Predictions) -> None:
+    """Write predictions as ``.csv`` or ``.npz``, by the file's ending."""
+    import numpy as np
+
+    columns = (predictions.node_id, predictions.label, predictions.probability)
+    buffer = io.BytesIO()
+    if path.suffix == ".npz":
+        np.savez(buffer, node_id=columns[0], prediction=columns[1], probability=columns[2])
+    elif path.suffix == ".csv":
+        header = "node_id,prediction,probability"
+        np.savetxt(
+            buffer, np.column_stack(columns), ("%d", "%d", "%.6f"), ",", header=header, comments=""
+        )
+    else:
+        raise UserError(f"predictions are written as .csv or .npz, not '{path.suffix}'")
+    write_bytes(path, buffer.getvalue())

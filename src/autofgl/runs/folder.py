@@ -1,50 +1,61 @@
-"""The run folder: where everything of a run lies, and how files get there whole."""
+"""The run folder: where everything of a run lies, and a finished run in Python."""
 
+import errno
+import importlib.metadata
 import json
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from autofgl.atomic import write_text
-from autofgl.errors import UserError
+from autofgl.errors import RunFolderError, UserError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_PACKAGES = ("autofgl", "torch", "torch-geometric", "numpy", "scipy")
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 class RunFolder:
-    """Paths of one run. ``config.yaml`` marks a run; ``result.json`` marks a finished one."""
+    """Paths of one run. ``config.yaml`` marks a run; ``result.json`` marks a finished one.
+
+    Attributes:
+        config: The run's configuration.
+        data: Sizes, cut and digests of the graphs that the run was started on.
+        history: A JSON line for each round.
+        result: Final figures; written last.
+        checkpoints: States to resume from.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def config(self) -> Path:
-        """The run's configuration."""
-        return self.path / "config.yaml"
-
-    @property
-    def data(self) -> Path:
-        """Sizes, cut and digest of the graphs that the run was started on."""
-        return self.path / "data.json"
-
-    @property
-    def history(self) -> Path:
-        """A JSON line for each round."""
-        return self.path / "history.jsonl"
-
-    @property
-    def result(self) -> Path:
-        """Final figures; written last."""
-        return self.path / "result.json"
-
-    @property
-    def checkpoints(self) -> Path:
-        """States to resume from."""
-        return self.path / "checkpoint"
+        self.config = path / "config.yaml"
+        self.data = path / "data.json"
+        self.history = path / "history.jsonl"
+        self.result = path / "result.json"
+        self.checkpoints = path / "checkpoint"
 
     @property
     def finished(self) -> bool:
         """Whether the run has its result."""
         return self.result.exists()
+
+    @staticmethod
+    def check_new(path: Path) -> None:
+        """Refuse a folder that no run can be started in."""
+        if (path / "config.yaml").exists():
+            raise UserError(
+                f"{path} holds another run: go on with it (--resume {path}) or choose another --out"
+            )
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UserError(f"{path} is not an empty folder: choose another --out")
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
@@ -53,15 +64,9 @@ class RunFolder:
         Raises:
             UserError: The folder holds another run or other files, or cannot be written.
         """
+        cls.check_new(path)
         folder = cls(path)
-        if folder.config.exists():
-            raise UserError(
-                f"{path} holds another run: go on with it (--resume {path}) or choose another --out"
-            )
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UserError(f"{path} is not an empty folder: choose another --out")
         try:
-            path.mkdir(parents=True, exist_ok=True)
             write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
         except OSError as error:
             raise UserError(f"cannot write to {path}: {error.strerror}") from error
@@ -69,35 +74,126 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> "RunFolder":
-        """Find a run that was started before.
-
-        Raises:
-            UserError: There is none.
-        """
+        """The folder of a run that was started before."""
         folder = cls(path)
         if not folder.config.is_file():
             raise UserError(f"{path} holds no run (no config.yaml in it)")
         return folder
 
-    def read_config(self) -> dict[str, Any]:
-        """The configuration that the run was started with."""
-        try:
-            config = yaml.safe_load(self.config.read_text())
-        except (OSError, yaml.YAMLError) as error:
-            raise UserError(f"cannot read {self.config}: {error}") from error
-        if not isinstance(config, dict):
-            raise UserError(f"{self.config} is not a configuration")
-        return config
+    def require(self) -> None:
+        """Make sure that the folder of a run that is going on is still there."""
+        if not self.config.is_file():
+            raise RunFolderError(
+                f"{self.path} was deleted or moved while its run was going on: the run has ended, "
+                "start it anew"
+            )
 
-    def read_result(self) -> dict[str, Any]:
-        """The final figures.
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turn whatever the loss of the folder makes a run raise into one sentence.
 
         Raises:
-            UserError: The run is not finished.
+            RunFolderError: The folder is gone, or can no longer be written.
         """
+        try:
+            yield
+        except RunFolderError:
+            raise
+        except Exception as error:
+            try:
+                self.require()
+            except RunFolderError as gone:
+                raise gone from error
+            if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+                raise RunFolderError(f"cannot write to {self.path}: {error.strerror}") from error
+            raise
+
+    def read_config(self) -> dict[str, Any]:
+        """The configuration that the run was started with."""
+        return read_config_file(self.config)
+
+    def read_result(self) -> dict[str, Any]:
+        """The final figures."""
         if not self.finished:
             raise UserError(
                 f"{self.path} is not finished: continue it with autofgl run --resume {self.path}"
             )
         result: dict[str, Any] = json.loads(self.result.read_text())
         return result
+
+    def write_result(self, figures: dict[str, Any]) -> None:
+        """Write the final figures: the last file of a run, so that it marks it as finished."""
+        write_text(self.result, json.dumps(figures, indent=2, allow_nan=False) + "\n")
+
+
+@dataclass(frozen=True)
+class Result:
+    """A finished run.
+
+    Attributes:
+        folder: Where everything lies.
+        figures: What ``result.json`` holds.
+    """
+
+    folder: Path
+    figures: dict[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Result":
+        """Read a finished run."""
+        return cls(folder, RunFolder.open(folder).read_result())
+
+    @property
+    def test_accuracy(self) -> float:
+        """Federated test accuracy in [0, 1]."""
+        return float(self.figures["test_accuracy"])
+
+    @property
+    def val_accuracy(self) -> float:
+        """Federated validation accuracy in [0, 1]."""
+        return float(self.figures["val_accuracy"])
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """One row for each round."""
+        return read_history(RunFolder(self.folder).history)
+
+    @cached_property
+    def model(self) -> "nn.Module":
+        """The trained network: a plain module on ``(x, edge_index)``."""
+        from autofgl.runs.export import load_model
+
+        return load_model(self.folder)
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    """The keys of a YAML configuration file."""
+    try:
+        values = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    except yaml.YAMLError as error:
+        problem = str(error).replace("\n", " ")
+        raise UserError(f"{path} is not YAML: {problem}") from error
+    if not isinstance(values, dict):
+        raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
+    return values
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """All whole rows of a history; a last line that was cut short by a crash is passed over."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that decide on the numbers."""
+    packages = {package: importlib.metadata.version(package) for package in _PACKAGES}
+    return {"python": platform.python_version(), **packages}

@@ -1,32 +1,46 @@
 """The one loop that runs every method."""
 
-from collections.abc import Sequence
+import signal
+import threading
 from dataclasses import dataclass
+from types import FrameType
+from typing import Any
 
 from rich.console import Console
 
-from autofgl.errors import AutoFGLError
+from autofgl.errors import Interrupted, PartiesReturned
 from autofgl.runs import checkpoint
 from autofgl.runs.budget import Budget, Stopwatch
 from autofgl.runs.folder import RunFolder
-from autofgl.runs.history import History
-from autofgl.runs.interrupt import StopRequest
-from autofgl.runs.progress import RunProgress
-from autofgl.runs.tensorboard import open_event_log
+from autofgl.runs.recorder import Recorder
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 
 
-class Interrupted(AutoFGLError):
-    """The user stopped the run; it is saved."""
+class StopRequest:
+    """Ctrl-C and SIGTERM as a polite request: finish the round, save, then stop.
 
+    While entered, the first signal sets :attr:`wanted`; a second one interrupts at once.
+    """
 
-class PartiesReturned(AutoFGLError):
-    """Parties that were lost are there again; the run is saved, to be gone on with together."""
+    def __init__(self) -> None:
+        self.wanted = False
+        self._previous: dict[int, Any] = {}
 
-    def __init__(self, parties: Sequence[str]) -> None:
-        super().__init__(f"{', '.join(parties)} can take part again")
-        self.parties = parties
+    def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, previous in self._previous.items():
+            signal.signal(number, previous)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.wanted:
+            raise KeyboardInterrupt
+        self.wanted = True
 
 
 @dataclass(frozen=True)
@@ -35,7 +49,7 @@ class Finished:
 
     Attributes:
         outcome: The method's own report.
-        wall_s: Seconds over all sittings.
+        wall_s: Seconds, those before the run was resumed included.
         stopped_by: ``rounds``, ``patience`` or ``budget``.
     """
 
@@ -57,53 +71,28 @@ def run_rounds(
     Raises:
         Interrupted: Ctrl-C or SIGTERM; everything is saved.
         PartiesReturned: Everything is saved; begin anew with all parties.
+        RunFolderError: The folder was deleted meanwhile.
     """
     watch = _begin(method, folder)
-
-    def save() -> None:
-        method.before_checkpoint()
-        state = {"method": method.state(), "round": method.round, "wall_s": watch.wall_s}
-        state["cpu_s"] = watch.cpu_s
-        checkpoint.save(folder.checkpoints, method.round, state, method.federation)
-
-    history = History(folder.history, keep_until=method.round)
-    events = open_event_log(folder.path)
-    every = method.settings.checkpoint_every
-    try:
-        with StopRequest() as stop, RunProgress(title, method.rounds, console) as progress:
-            out_of_time = False
-            while True:
-                if budget is not None:
-                    spent = watch.spent(budget)
-                    method.pace(spent)
-                    if not out_of_time and spent >= 1:
-                        out_of_time = True
-                        method.wrap_up()
-                if method.done:
-                    break
-                row = _complete(method.step(), method, watch.wall_s)
-                history.append(row)
-                if events is not None:
-                    events.append(row)
-                progress.show(row)
-                returned = method.federation.returned
-                at_rest = method.milestone or method.round % every == 0
-                if stop.wanted or returned or at_rest:
-                    save()
-                if stop.wanted:
-                    raise Interrupted(
-                        f"stopped after round {method.round}; "
-                        f"go on with: autofgl run --resume {folder.path}"
-                    )
-                if returned:
-                    raise PartiesReturned(returned)
-            save()
-            stopped_by = "budget" if out_of_time else _reason(method)
-            return Finished(method.finish(), watch.wall_s, stopped_by)
-    finally:
-        history.close()
-        if events is not None:
-            events.close()
+    out_of_time = False
+    recorder = Recorder(folder, method.round, method.rounds, title, console)
+    with recorder, StopRequest() as stop:
+        while True:
+            if budget is not None:
+                spent = watch.spent(budget)
+                method.pace(spent)
+                if not out_of_time and spent >= 1:
+                    out_of_time = True
+                    method.wrap_up()
+            if method.done:
+                break
+            row = _complete(method.step(), method, watch.wall_s)
+            folder.require()
+            recorder.append(row)
+            _save_if_due(method, folder, watch, stop)
+        _save(method, folder, watch)
+        stopped_by = "budget" if out_of_time else _reason(method)
+        return Finished(method.finish(), watch.wall_s, stopped_by)
 
 
 def _begin(method: Method, folder: RunFolder) -> Stopwatch:
@@ -116,6 +105,28 @@ def _begin(method: Method, folder: RunFolder) -> Stopwatch:
     method.connect()
     method.load_state(state["method"])
     return Stopwatch(state["wall_s"], state["cpu_s"])
+
+
+def _save(method: Method, folder: RunFolder, watch: Stopwatch) -> None:
+    folder.require()
+    method.before_checkpoint()
+    state = {"method": method.state(), "round": method.round, "wall_s": watch.wall_s}
+    state["cpu_s"] = watch.cpu_s
+    checkpoint.save(folder.checkpoints, method.round, state, method.federation)
+
+
+def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: StopRequest) -> None:
+    """Save after a round that asks for it, and leave the loop if somebody wants that."""
+    returned = method.federation.returned
+    due = method.milestone or method.round % method.settings.checkpoint_every == 0
+    if stop.wanted or returned or due:
+        _save(method, folder, watch)
+    if stop.wanted:
+        raise Interrupted(
+            f"stopped after round {method.round}; go on with: autofgl run --resume {folder.path}"
+        )
+    if returned:
+        raise PartiesReturned(returned)
 
 
 def _complete(row: Row, method: Method, wall_s: float) -> Row:

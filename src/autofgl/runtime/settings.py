@@ -4,12 +4,15 @@ Each class here is a group of settings; a method's own class derives from the gr
 Nothing here needs torch, so that a mistake in the command line is answered at once.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.errors import unknown_name
+from autofgl.nn.models.spec import FAMILIES, ModelSpec
+
+if TYPE_CHECKING:
+    from autofgl.graphs.client_graph import ClientGraph
 
 #: What ``protocol=plain`` means: no regularization, features as they are, as in the scripts of
 #: FL-AGCNS's authors.
@@ -42,6 +45,25 @@ class NetworkSettings(BaseModel):
     """propagation steps (sgc, appnp); 0: the family's own"""
     teleport: Share = 0.1
     """APPNP's share of the input, alpha"""
+
+    @field_validator("model")
+    @classmethod
+    def _check_family(cls, model: str) -> str:
+        if model not in FAMILIES:
+            raise unknown_name("model", model, FAMILIES)
+        return model
+
+
+class ServerData(NamedTuple):
+    """Data that the server itself is to have: a graph file, or else a share of the clients' nodes.
+
+    Attributes:
+        share: Share of the nodes that are kept from all clients.
+        file: Graph file; it comes before the share.
+    """
+
+    share: float = 0.0
+    file: str = ""
 
 
 class TrainSettings(BaseModel):
@@ -76,6 +98,11 @@ class TrainSettings(BaseModel):
     validation loss, or the last"""
     checkpoint_every: Count = 25
     """rounds between checkpoints"""
+
+    @property
+    def server_data(self) -> ServerData:
+        """Data at the server; most methods have no use for any."""
+        return ServerData()
 
     @model_validator(mode="before")
     @classmethod
@@ -148,7 +175,7 @@ class FederatedSettings(FederatedTraining, NetworkSettings):
     """A fixed network, trained by a federation."""
 
 
-def model_spec(graph: ClientGraph, settings: Any) -> ModelSpec:
+def model_spec(graph: "ClientGraph", settings: Any) -> ModelSpec:
     """The network that :class:`NetworkSettings` ask for, sized for a graph."""
     return ModelSpec(
         family=settings.model,

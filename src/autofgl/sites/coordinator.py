@@ -14,17 +14,15 @@ import numpy as np
 from rich.console import Console
 
 from autofgl.config import Layers, RunConfig
-from autofgl.errors import AutoFGLError, FederationError, UserError
-from autofgl.execution import Known, execute
+from autofgl.errors import AutoFGLError, FederationError, Interrupted, PartiesReturned, UserError
+from autofgl.execution import DataSummary, execute
 from autofgl.federation.engines.nvflare.engine import PATIENCE_S, NVFlare
 from autofgl.federation.engines.nvflare.job import ServerSession, open_line
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.runs import checkpoint
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.loop import Interrupted, PartiesReturned
-from autofgl.runs.result import Result
+from autofgl.runs.folder import Result, RunFolder
 from autofgl.version import __version__
 
 #: Jobs in a row that may fail before the run is given up, if none gets any further; and returns of
@@ -77,7 +75,7 @@ class Coordinator:
         self._sites = list(deployment.sites)
         self._returns: dict[tuple[str, str], int] = {}
 
-    def run(self, data: Known) -> Result:
+    def run(self, data: DataSummary) -> Result:
         """Go on until the run is finished.
 
         Raises:
@@ -111,7 +109,7 @@ class Coordinator:
                 self._tell(f"{name} was lost {_TRIES} times without getting any further: left out")
                 self._sites.remove(name)
 
-    def _run_job(self, data: Known) -> Result:
+    def _run_job(self, data: DataSummary) -> Result:
         """One job: from the newest checkpoint as far as it goes."""
         federation: NVFlare | None = None
         try:

@@ -1,7 +1,7 @@
 """A site's own part of a run: its graph, its policy, and the party that it builds from them.
 
-All that runs here is the installed package. The server says which method, settings, seed and
-secure mode it wants; it names no file and sends no code.
+All that runs here is the installed package, and methods of one's own that the site's policy lists.
+The server says which method, settings, seed and secure mode it wants; it sends no code.
 """
 
 import json
@@ -19,7 +19,7 @@ from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
-from autofgl.methods.catalog import METHODS
+from autofgl.methods.catalog import METHODS, find_method
 from autofgl.sites.policy import POLICY_FILE, Policy
 from autofgl.sites.provisioning import Kit
 from autofgl.version import __version__
@@ -96,10 +96,12 @@ class LocalSite:
     def build(self, payload: Payload, context: Context) -> Party:
         """The party that the server asks for, if the policy allows it."""
         method_name, secure, seed = payload["method"], payload["secure"], payload["seed"]
-        if method_name not in METHODS:
-            raise Refused(f"method '{method_name}' is unknown here")
-        method = METHODS[method_name]
+        if method_name not in METHODS and method_name not in self._policy.methods:
+            raise Refused(
+                f"method '{method_name}' is unknown here; one's own must be in the policy"
+            )
         try:
+            method = find_method(method_name)
             settings = validated(method.Settings, dict(payload["settings"]), "setting ")
             self._policy.check(method_name, secure, settings, len(context.parties))
             graph = load_client(

@@ -5,9 +5,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from autofgl.config import read_config_file, validated
+from autofgl.config import validated
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused
+from autofgl.methods.catalog import METHODS
+from autofgl.runs.folder import read_config_file
 from autofgl.secure import MODES
 
 #: The policy's name in a site's kit.
@@ -16,7 +18,8 @@ POLICY_FILE = "policy.yaml"
 TEMPLATE = """\
 # What this site takes part in. Anything else is refused, and the refusal is in the site's log.
 
-# Methods (see autofgl methods). Leave the list out to allow all.
+# Methods (see autofgl methods). Leave the list out to allow all of these. One's own, as
+# module:Class or file.py:Class of this site, is allowed only if it is listed.
 # methods: [fedavg, fl-agcns]
 
 # Protection of sums that must be used: any of these. With [ckks, shares] no run may go unprotected.
@@ -59,8 +62,6 @@ class Policy(BaseModel):
         Raises:
             UserError: A key or a value is wrong.
         """
-        from autofgl.methods.catalog import METHODS  # here: it imports torch
-
         text = path.read_text() if path.is_file() else ""
         empty = not any(line.strip() and not line.startswith("#") for line in text.splitlines())
         policy = validated(cls, {} if empty else read_config_file(path), f"{path}: ")
@@ -69,7 +70,7 @@ class Policy(BaseModel):
             ("secure", policy.secure, MODES),
         ):
             for name in given:
-                if name not in choices:
+                if name not in choices and not (kind == "methods" and ":" in name):
                     use = ", ".join(choices)
                     raise UserError(f"{path}: {kind}: '{name}' is unknown: use {use}")
         return policy

@@ -11,11 +11,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from autofgl.atomic import write_text
-from autofgl.config import read_config_file, validated
+from autofgl.config import validated
 from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.engines.nvflare.job import ServerSession, check_installed
 from autofgl.federation.engines.nvflare.kits import Kits, make_kits, refresh_kit
 from autofgl.federation.engines.nvflare.processes import running, start_kit, stop_kits
+from autofgl.runs.folder import read_config_file
 from autofgl.sites.policy import POLICY_FILE, TEMPLATE
 
 _KIT_FILE = "kit.yaml"

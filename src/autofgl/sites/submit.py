@@ -8,15 +8,14 @@ from pathlib import Path
 from rich.console import Console
 
 from autofgl.atomic import write_text
-from autofgl.config import Layers, RunConfig, check_config, read_config_file, sort_settings
+from autofgl.config import Layers, RunConfig, check_config, sort_settings
 from autofgl.errors import UserError
-from autofgl.execution import Known
+from autofgl.execution import DataSummary
 from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graph, save_graphs
-from autofgl.methods.catalog import find_method
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.result import Result
+from autofgl.methods.catalog import METHODS, find_method
+from autofgl.runs.folder import Result, RunFolder, read_config_file
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
 from autofgl.sites.policy import POLICY_FILE
@@ -36,7 +35,7 @@ def submit_run(file: Path, kits: Path, out: Path, console: Console | None) -> Re
         UserError: The file is wrong, or a site refuses.
     """
     config = read_run(file)
-    layers = sort_settings(config, find_method(config.method).Settings)
+    layers = sort_settings(config)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, whole)
     return _coordinate(config, kits, folder, console)
@@ -72,7 +71,7 @@ def run_as_sites(
     config: RunConfig,
     layers: Layers,
     clients: Sequence[ClientGraph],
-    data: Known,
+    data: DataSummary,
     folder: RunFolder,
     console: Console | None,
 ) -> Result:
@@ -87,11 +86,14 @@ def run_as_sites(
         paths = save_graphs(loopback.folder / "graphs", graphs)
         for name, path in zip(names, paths, strict=True):
             kit = loopback.kits.sites[name]
+            policy = kit / "local" / POLICY_FILE
+            if config.method not in METHODS:  # this machine's own sites allow what it runs
+                write_text(policy, json.dumps({"methods": [config.method]}) + "\n")
             SiteConfig(
                 name=name,
                 graph=str(path),
                 state=str(folder.path.absolute()),
-                policy=str(kit / "local" / POLICY_FILE),
+                policy=str(policy),
             ).write(kit)
         loopback.start()
         kits = loopback.kits
@@ -104,14 +106,14 @@ def _coordinate(
     config: RunConfig, kits: Path, folder: RunFolder, console: Console | None
 ) -> Result:
     kit = open_kit(kits / "server", site=False)
-    layers = sort_settings(config, find_method(config.method).Settings)
-    path = layers.method.model_dump().get("server_graph", "")
+    layers = sort_settings(config)
+    path = layers.method.server_data.file
     server_graph = load_graph(path, seed=config.seed) if path else None
     if not running(kit.path) and console is not None:
         console.print("the server is not running here: start it with autofgl site server")
     deployment = Deployment(kit.path, kits / "coordinator", kit.sites)
     coordinator = Coordinator(config, layers, deployment, _run_name(folder), folder, console)
-    return coordinator.run(Known(len(kit.sites), None, server_graph))
+    return coordinator.run(DataSummary(len(kit.sites), None, server_graph))
 
 
 def _run_name(folder: RunFolder) -> str:

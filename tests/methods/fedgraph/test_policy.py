@@ -257,7 +257,7 @@ def test_the_first_episodes_keep_to_a_drawn_policy_each() -> None:
 
 
 def test_the_server_judges_by_nodes_that_no_client_has(out: Path) -> None:
-    from autofgl.api import load_clients, load_held, start
+    from autofgl.api import load_clients, load_server_graph, start_run
     from autofgl.config import check_config, sort_settings
     from autofgl.methods.fedgraph.server import FedGraph
 
@@ -269,13 +269,13 @@ def test_the_server_judges_by_nodes_that_no_client_has(out: Path) -> None:
         }
     )  # fmt: skip
     layers = sort_settings(config, FedGraph.Settings)
-    clients, held = load_clients(config, layers), load_held(config, layers)
+    clients, held = load_clients(config, layers), load_server_graph(config, layers)
     assert held is not None
     assert held.num_nodes == 18
     ids = np.concatenate([client.node_id for client in clients])
     assert not np.isin(held.node_id, ids).any()
     assert len(ids) == 72
-    result = start(config, clients, out, None)
+    result = start_run(config, clients, out, None)
     episode = [row for row in result.history if row["phase"] == "episode"]
     nodes = [row["accuracy"] * 18 for row in episode]
     np.testing.assert_allclose(nodes, np.round(nodes))

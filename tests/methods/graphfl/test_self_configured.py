@@ -9,9 +9,8 @@ from autofgl.methods.search_jobs import Processes, SearchLost, answer_search, se
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods import search_jobs
 from autofgl.methods.graphfl.configurator import Configurator, distance
 from autofgl.methods.graphfl.method import GraphFLGA

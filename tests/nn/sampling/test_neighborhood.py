@@ -4,9 +4,9 @@ import scipy.sparse as sp
 from torch import Tensor
 
 import autofgl
+from autofgl.graphs.catalog import PARTITIONERS
 from autofgl.graphs.client_graph import Boundary, ClientGraph, Ints
 from autofgl.graphs.cut import pool
-from autofgl.graphs.partition import PARTITIONERS
 from autofgl.nn.sampling.neighborhood import Neighborhood
 from autofgl.nn.structure import Structure
 

@@ -9,9 +9,8 @@ import torch
 import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
+from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.graphs.client_graph import Boundary, ClientGraph
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods.graphfl.settings import GraphFLSettings
 from autofgl.runtime.method import Weights
 from autofgl.runtime.settings import model_spec

@@ -9,6 +9,7 @@ from autofgl.runtime.settings import (
     Count,
     NonNegative,
     Positive,
+    ServerData,
     Share,
     TrainSettings,
     Whole,
@@ -105,6 +106,11 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
         if not all(value >= 1 and value == int(value) for value in _numbers(text)):
             raise ValueError("fanouts are whole numbers from 1 on")
         return text
+
+    @property
+    def server_data(self) -> ServerData:
+        """The nodes or the graph that the server judges by."""
+        return ServerData(self.server_share, self.server_graph)
 
     @property
     def keep_by_layer(self) -> list[float]:

@@ -5,49 +5,55 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from autofgl.cli.show import console, show_line, show_result, show_table
 from autofgl.errors import UserError
+from autofgl.runs.folder import RunFolder, read_config_file
 
 app = typer.Typer(
     name="site",
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Run across real sites: certificates, server, sites, runs.",
+    epilog="Example: autofgl site provision sites.yaml",
 )
-_console = Console()
 
 _Kits = Annotated[Path, typer.Option(help="Folder with the kits.")]
 
 
-@app.command(epilog="Example: autofgl site provision sites.yaml")
-def provision(
+@app.command("provision", epilog="Example: autofgl site provision sites.yaml")
+def provision_command(
     project: Annotated[Path, typer.Argument(help="YAML with server, port, sites and days.")],
     out: Annotated[Path, typer.Option(help="Folder for the kits.")] = Path("kits"),
 ) -> None:
     """Make a CA and a start-up kit for each machine; run again, it renews them all."""
-    from autofgl.sites.provisioning import provision_kits as make
+    read_config_file(project)
+
+    from autofgl.sites.kits import provision as make
 
     kits = make(project, out)
-    _tell(f"server:       {kits.server}")
-    _tell(f"coordinator:  {kits.coordinator} (same machine as the server)")
+    show_line(f"server:       {kits.server}")
+    show_line(f"coordinator:  {kits.coordinator} (same machine as the server)")
     for name, kit in kits.sites.items():
-        _tell(f"site:         {kit} (give it to {name}, over a safe way: it holds a private key)")
-    _tell(f"CA:           {kits.authority} (keep it off line)")
+        show_line(
+            f"site:         {kit} (give it to {name}, over a safe way: it holds a private key)"
+        )
+    show_line(f"CA:           {kits.authority} (keep it off line)")
 
 
-@app.command(epilog="Example: autofgl site server --kit kits/server")
-def server(
+@app.command("server", epilog="Example: autofgl site server --kit kits/server")
+def server_command(
     kit: Annotated[Path, typer.Option(help="The server's kit.")] = Path("kits/server"),
 ) -> None:
     """Run the server until Ctrl-C."""
-    from autofgl.sites.provisioning import open_kit, run_kit
+    from autofgl.sites.kits import open_kit
+    from autofgl.sites.operate import run_kit
 
-    run_kit(open_kit(kit, site=False), _tell)
+    run_kit(open_kit(kit, site=False), show_line)
 
 
-@app.command(epilog="Example: autofgl site join --kit north --graph own.npz")
-def join(
+@app.command("join", epilog="Example: autofgl site join --kit north --graph own.npz")
+def join_command(
     graph: Annotated[Path, typer.Option(help="This site's graph file; it never leaves the site.")],
     kit: Annotated[Path, typer.Option(help="This site's kit.")] = Path(),
     policy: Annotated[
@@ -58,16 +64,16 @@ def join(
     ] = None,
 ) -> None:
     """Take part as a site, with its own graph and policy, until Ctrl-C."""
-    from autofgl.sites.join import prepare_site
-    from autofgl.sites.provisioning import open_kit, run_kit
+    from autofgl.sites.kits import furnish, open_kit
+    from autofgl.sites.operate import run_kit
 
     opened = open_kit(kit, site=True)
-    prepare_site(opened, graph, policy, state)
-    run_kit(opened, _tell)
+    furnish(opened, graph, policy, state)
+    run_kit(opened, show_line)
 
 
-@app.command(epilog="Example: autofgl site submit run.yaml --out runs/first")
-def submit(
+@app.command("submit", epilog="Example: autofgl site submit run.yaml --out runs/first")
+def submit_command(
     run: Annotated[
         Path | None, typer.Argument(help="YAML with method, secure, seed, budget, settings.")
     ] = None,
@@ -81,53 +87,52 @@ def submit(
     ] = None,
 ) -> None:
     """Run at all sites, on the server's machine; sites and server may come and go meanwhile."""
-    from autofgl.sites import submit as runs
-    from autofgl.terminal import show_result
-
     if (run is None) == (resume is None):
         raise UserError("give either a run's YAML file or --resume DIR")
     if resume is not None:
-        result = runs.resume(resume, kits, budget, _console)
+        RunFolder.open(resume)
+    elif run is not None:
+        read_config_file(run)
+
+    from autofgl.sites import submit as runs
+
+    if resume is not None:
+        result = runs.resume(resume, kits, budget, console())
     else:
         assert run is not None
         stamp = time.strftime("%Y%m%d-%H%M%S")
         target = out or Path("runs") / f"{run.stem}-{stamp}"
-        result = runs.submit(run, kits, target, _console)
-    show_result(_console, result)
+        result = runs.submit(run, kits, target, console())
+    show_result(result)
 
 
-@app.command()
-def status(kits: _Kits = Path("kits")) -> None:
+@app.command("status", epilog="Example: autofgl site status --kits kits")
+def status_command(kits: _Kits = Path("kits")) -> None:
     """Which sites are connected to the server."""
-    from autofgl.sites.provisioning import open_kit
-    from autofgl.sites.provisioning import site_status as ask
-    from autofgl.terminal import show_table
+    from autofgl.sites.kits import open_kit
+    from autofgl.sites.operate import status as ask
 
     kit = open_kit(kits / "server", site=False)
     rows = list(ask(kits / "coordinator", list(kit.sites)).items())
-    show_table(_console, ("site", "state"), rows)
+    show_table(console(), ("site", "state"), rows)
 
 
-@app.command()
-def logs(
+@app.command("logs", epilog="Example: autofgl site logs --kit north -n 100")
+def logs_command(
     kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines.")] = 40,
 ) -> None:
     """The end of a kit's log and of its last job's."""
-    from autofgl.sites.provisioning import kit_logs as read
+    from autofgl.sites.operate import logs as read
 
-    _tell(read(kit, lines))
+    show_line(read(kit, lines))
 
 
-@app.command()
-def stop(
+@app.command("stop", epilog="Example: autofgl site stop --kit north")
+def stop_command(
     kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
 ) -> None:
     """End the processes of a kit, those of jobs too."""
-    from autofgl.federation.engines.nvflare import processes
+    from autofgl.federation.engines import processes
 
     processes.stop(kit)
-
-
-def _tell(message: str) -> None:
-    _console.print(message, highlight=False, markup=False, soft_wrap=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from autofgl.cli_options import Clients, DataRoot, Dataset, Graphs, Secure
+from autofgl.cli.options import Clients, DataRoot, Dataset, Graphs, Secure
 from autofgl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def watch(
     port: Annotated[int, typer.Option(help="Port; 0 for any free one.")] = 8765,
 ) -> None:
     """Serve a run's report, which renews itself while the run goes on; Ctrl-C ends it."""
-    from autofgl.report.report import LiveServer
+    from autofgl.report.live import LiveServer
 
     with LiveServer(folder, host, port) as server:
         _console.print(f"watch {folder} at {server.address}", highlight=False, soft_wrap=True)
@@ -183,10 +183,10 @@ def _run_reproduction(name: str, options: "Options", quick: bool) -> None:
 
 
 def _list_reproducible() -> None:
+    from autofgl.cli.show import show_table
     from autofgl.reproduce.contents import STATIC, VIEWS
     from autofgl.reproduce.figures import FIGURES
     from autofgl.reproduce.tables import TABLES
-    from autofgl.terminal import show_table
 
     listed = [
         (table.name, _names(table.columns), _names(table.rows), table.source)

@@ -1,0 +1,179 @@
+"""Commands that run a method, or use what a run has left: run, predict, diagnose."""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from autofgl.cli.options import Clients, DataRoot, Dataset, Graphs
+from autofgl.cli.show import (
+    console,
+    show_clients,
+    show_line,
+    show_quality,
+    show_ranked,
+    show_result,
+)
+from autofgl.errors import UserError
+
+if TYPE_CHECKING:
+    from autofgl.config import Layers
+    from autofgl.runs.folder import Result
+
+RUN_EXAMPLE = "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02"
+PREDICT_EXAMPLE = "Example: autofgl predict runs/demo --graph mine.npz --out mine.csv"
+
+
+def run_command(
+    method: Annotated[
+        str | None,
+        typer.Argument(
+            help="Method (see autofgl methods), or module:Class or file.py:Class of your own; not "
+            "needed with --resume."
+        ),
+    ] = None,
+    dataset: Dataset = None,
+    graphs: Graphs = None,
+    clients: Clients = None,
+    partition: Annotated[
+        str | None, typer.Option(help="How the graph is cut, e.g. metis. [default: metis]")
+    ] = None,
+    secure: Annotated[
+        str | None,
+        typer.Option(help="Protection of sums: none, ckks or shares. [default: the method's own]"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Begin no round after this time, e.g. 90s, 1h30m, '10m cpu'.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Settings, key=value …; see autofgl methods METHOD."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="YAML file with these options; the command line wins.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            help="What carries the messages: inprocess, or nvflare for a process per client with "
+            "mutual TLS between them. [default: inprocess]"
+        ),
+    ] = None,
+    data_root: DataRoot = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Run folder. [default: a new one below runs/]")
+    ] = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+) -> None:
+    """Run a method and leave a run folder with model, history and result."""
+    given = {
+        "method": method,
+        "dataset": dataset,
+        "graphs": graphs or None,
+        "data_root": data_root,
+        "clients": clients,
+        "partition": partition,
+        "secure": secure,
+        "seed": seed,
+        "budget": budget,
+        "engine": engine,
+        "settings": set_ or None,
+    }
+    given = {key: value for key, value in given.items() if value is not None}
+    if resume is not None:
+        show_result(_resume(resume, given, config, out))
+    else:
+        show_result(_start(given, config, out))
+
+
+def predict_command(
+    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
+    graph: Annotated[Path, typer.Option(help="Graph file to classify.")],
+    client: Annotated[
+        str | None, typer.Option(help="Whose model, where every client has its own.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help=".csv or .npz to write. [default: GRAPH.predictions.csv]")
+    ] = None,
+) -> None:
+    """Write the predicted class of every node of a graph file."""
+    from autofgl.runs.export import predict, read_description, write_predictions
+
+    read_description(folder)
+
+    from autofgl.graphs.files import load_graph
+
+    target = out or Path(f"{graph.stem}.predictions.csv")
+    predictions = predict(folder, load_graph(graph), client)
+    write_predictions(target, predictions)
+    show_line(f"{len(predictions.label)} predictions written to {target}")
+    if predictions.accuracy is not None:
+        show_line(f"accuracy {predictions.accuracy:.4f} over {predictions.labeled} labeled nodes")
+
+
+def diagnose_command(
+    folder: Annotated[Path, typer.Argument(help="Folder of an fl-agcns run.")],
+    networks: Annotated[int, typer.Option(help="Networks that are trained on their own.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Rounds of each one's training.")] = 50,
+) -> None:
+    """Tell how well a search's SuperNet ranks networks: shared weights against own training."""
+    from autofgl import api
+
+    show_quality(api.diagnose(folder, networks=networks, rounds=rounds, report=show_ranked))
+
+
+def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Result":
+    from autofgl import api
+    from autofgl.config import check_config, parse_settings, sort_settings
+    from autofgl.methods.catalog import METHODS
+    from autofgl.runs.folder import RunFolder, read_config_file
+
+    values = read_config_file(file) if file else {}
+    settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}
+    values = {**values, **given, "settings": settings}
+    if "method" not in values:
+        raise UserError(f"name a method: autofgl run {'|'.join(METHODS)}")
+    if not values.get("dataset") and not values.get("graphs"):
+        values["dataset"] = "cora"
+    values["graphs"] = [str(Path(path).absolute()) for path in values.get("graphs") or ()]
+    values["method"] = _absolute(values["method"])
+    config = check_config(values)
+    layers = _with_notices(sort_settings(config))
+    folder = out or api.default_folder(config)
+    RunFolder.check_new(folder)
+    begin = time.perf_counter()
+    clients = api.load_clients(config, layers)
+    show_clients(clients, time.perf_counter() - begin)
+    return api.start_run(config, clients, folder, console())
+
+
+def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | None) -> "Result":
+    from autofgl import api
+    from autofgl.config import check_config, sort_settings
+    from autofgl.runs.folder import RunFolder
+
+    budget = given.pop("budget", None)
+    values = RunFolder.open(folder).read_config()
+    if "method" in given:
+        given["method"] = _absolute(given["method"])
+    if file or out or any(values.get(key) != value for key, value in given.items()):
+        raise UserError(
+            "a resumed run keeps its configuration: give --resume DIR and --budget only"
+        )
+    _with_notices(sort_settings(check_config(values)))
+    return api.resume(folder, budget=budget, console=console())
+
+
+def _absolute(method: Any) -> Any:
+    """A method of one's own by its whole path, so that it is found from any folder."""
+    where, colon, name = str(method).rpartition(":")
+    return f"{Path(where).absolute()}:{name}" if colon and where.endswith(".py") else method
+
+
+def _with_notices(layers: "Layers") -> "Layers":
+    for notice in layers.notices:
+        print(f"autofgl: {notice}", file=sys.stderr)
+    return layers

@@ -1,0 +1,108 @@
+"""What the command line prints of graphs, networks and results."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
+    from autofgl.runs.folder import Result
+
+
+@cache
+def console() -> "Console":
+    """The terminal; rich is imported when there is something to show."""
+    from rich.console import Console
+
+    return Console()
+
+
+def show_line(text: str) -> None:
+    """A line as it is, however long."""
+    console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_table(where: "Console", columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """A plain table."""
+    from rich.table import Table
+
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*row)
+    where.print(table)
+
+
+def show_clients(graphs: "Sequence[ClientGraph]", seconds: float) -> None:
+    """How many clients there are, and how large."""
+    from autofgl.graphs.client_graph import summarize_clients
+
+    cut = summarize_clients(graphs)
+    sizes = [client.nodes for client in cut.clients]
+    among = " to ".join(f"{size:,}" for size in sorted({min(sizes), max(sizes)}))
+    show_line(
+        f"{len(graphs)} client{'s' * (len(graphs) > 1)} with {among} nodes, "
+        f"{cut.cut_share:.1%} of the edges cut, ready in {seconds:.1f} s"
+    )
+
+
+def show_result(finished: "Result") -> None:
+    """The figures of a finished run, and the network that a search has chosen."""
+    from autofgl.report.report import FILE as REPORT
+
+    figures = finished.figures
+    sizes = ("nodes", "train", "val", "test")
+    lines = [
+        (
+            row["name"],
+            *(str(row[key]) for key in sizes),
+            f"{row['test_accuracy']:.4f}" if row["test"] else "-",
+        )
+        for row in figures["per_client"]
+        if "nodes" in row
+    ]
+    if lines:
+        show_table(console(), ("client", *sizes, "test accuracy"), lines)
+    _architecture(finished.folder)
+    show_line(
+        f"{figures['method'].rpartition(':')[2]}: test accuracy {figures['test_accuracy']:.4f}, "
+        f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
+        f"in {figures['wall_s']:.1f} s, {figures['bytes_up'] / 1e6:.1f} MB up, "
+        f"{figures['bytes_down'] / 1e6:.1f} MB down"
+    )
+    show_line(f"run folder: {finished.folder}")
+    report = finished.folder / REPORT
+    if report.exists():
+        show_line(f"report: {report}")
+
+
+def _architecture(folder: Path) -> None:
+    """Draw the network of a search."""
+    from autofgl.nn.drawing import draw
+    from autofgl.nn.found import FoundSpec
+    from autofgl.nn.networks import spec_from_json
+    from autofgl.runs.export import read_description
+
+    spec = spec_from_json(read_description(folder)["network"])
+    if isinstance(spec, FoundSpec):
+        show_line(draw(spec.parsed(), spec.fusion))
+
+
+def show_ranked(network: "Ranked") -> None:
+    """A network, as soon as it is ranked."""
+    show_line(
+        f"shared {network.shared_loss:6.3f} {network.shared_accuracy:6.1%}   "
+        f"alone {network.alone_loss:6.3f} {network.alone_accuracy:6.1%}   {network.genotype}"
+    )
+
+
+def show_quality(measured: "Quality") -> None:
+    """How well the rankings agree."""
+    show_line(
+        f"rank correlation over {len(measured.networks)} networks: "
+        f"loss τ {measured.kendall_loss:.2f} ρ {measured.spearman_loss:.2f}, "
+        f"accuracy τ {measured.kendall_accuracy:.2f} ρ {measured.spearman_accuracy:.2f}"
+    )

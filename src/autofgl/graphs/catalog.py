@@ -1,0 +1,252 @@
+"""What may be named on the command line: datasets, kinds of split, partitioners, their settings.
+
+Nothing here needs NumPy or torch, so that a mistake is answered at once. What the names do is in
+:mod:`autofgl.graphs.datasets`, :mod:`autofgl.graphs.splits` and :mod:`autofgl.graphs.partition`.
+"""
+
+from typing import Any, NamedTuple, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from autofgl.errors import UserError, unknown_name
+
+#: Kinds of split, see :func:`autofgl.graphs.splits.split_nodes`.
+SPLITS = ("public", "per-class", "fraction", "supervised")
+
+
+class SyntheticSettings(BaseModel):
+    """The knobs of a synthetic graph. A bad value is a :class:`UserError` naming its knob."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    nodes: int = Field(default=2000, ge=2, le=2**31, description="synthetic: number of nodes")
+    classes: int = Field(default=5, ge=2, description="synthetic: number of equally large classes")
+    features: int = Field(default=500, ge=2, description="synthetic: size of the vocabulary")
+    degree: float = Field(default=10.0, ge=0, description="synthetic: average number of neighbors")
+    homophily: float = Field(
+        default=0.8, ge=0, le=1, description="synthetic: share of edges within a class"
+    )
+    degree_power: float = Field(
+        default=2.5,
+        gt=2,
+        description="synthetic: exponent of the degrees' power law; larger is more even",
+    )
+    words_per_node: float = Field(
+        default=20.0, gt=0, description="synthetic: average number of words of a node"
+    )
+    topic_strength: float = Field(
+        default=0.2,
+        ge=0,
+        le=1,
+        description="synthetic: share of words from the topic of the node's class",
+    )
+    label_noise: float = Field(
+        default=0.0, ge=0, le=1, description="synthetic: share of labels that are wrong"
+    )
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_sentence(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = str(first["loc"][0]) if first["loc"] else "settings"
+            if first["type"] == "extra_forbidden":
+                raise unknown_name("setting", key, cls.model_fields) from None
+            reason = first["msg"].removeprefix("Input ")
+            raise UserError(f"setting {key}={first['input']!r}: it {reason}") from None
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.classes > min(self.nodes, self.features):
+            raise UserError(
+                f"setting classes={self.classes}: it should not exceed nodes={self.nodes} or "
+                f"features={self.features}"
+            )
+        if self.degree > self.nodes - 1:
+            raise UserError(f"setting degree={self.degree}: it should be below nodes={self.nodes}")
+        return self
+
+
+class DataSettings(SyntheticSettings):
+    """All settings of a dataset: those of the split, and the knobs of ``synthetic``."""
+
+    split: str | None = Field(
+        default=None, description=f"kind of split ({', '.join(SPLITS)}); else the dataset's own"
+    )
+    train_per_class: int = Field(
+        default=20, ge=1, description="per-class split: training nodes per class"
+    )
+    val_nodes: int = Field(default=500, ge=0, description="per-class split: validation nodes")
+    test_nodes: int = Field(default=1000, ge=0, description="per-class split: test nodes")
+    train_fraction: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="split by fraction: share that trains; else all that is left",
+    )
+    val_fraction: float = Field(
+        default=0.2, ge=0, lt=1, description="split by fraction: share for validation"
+    )
+    test_fraction: float = Field(
+        default=0.2, ge=0, lt=1, description="split by fraction: share for testing"
+    )
+    whole_graph_hops: int = Field(
+        default=0,
+        ge=0,
+        description="not private, to compare with GraphFL's public code: average the features over "
+        "so many hops of the whole graph before it is cut",
+    )
+
+    @field_validator("split")
+    @classmethod
+    def _check_split(cls, kind: str | None) -> str | None:
+        if kind is not None and kind not in SPLITS:
+            raise unknown_name("split", kind, SPLITS)
+        return kind
+
+
+class PartitionSettings(BaseModel):
+    """Settings of the partitioners; each reads only its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    louvain_resolution: float = Field(
+        default=1.0, gt=0, description="louvain: larger values give more and smaller communities"
+    )
+    dirichlet_beta: float = Field(
+        default=0.5,
+        gt=0,
+        description="dirichlet: concentration; the smaller, the more skewed the labels",
+    )
+    label_alpha: float = Field(
+        default=1.0, ge=0, le=1, description="labels: share of its own classes that a client takes"
+    )
+    label_groups: str | None = Field(
+        default=None,
+        pattern=r"^\d+(,\d+)*(\|\d+(,\d+)*)*$",
+        description="labels: classes of each client, such as 0,1,2,4|3,5,6; else balanced",
+    )
+    degree_threshold: int | None = Field(
+        default=3,
+        ge=0,
+        description="degree: the first of two clients goes up to it; null: halves",
+    )
+    overlap_mean: float = Field(
+        default=0.8, gt=0, le=1, description="overlap: mean share of all nodes that a client draws"
+    )
+    overlap_spread: float = Field(
+        default=0.0, ge=0, description="overlap: standard deviation of that share between clients"
+    )
+    shared_nodes: float = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="shared: share of a client's nodes that another client has too",
+    )
+
+
+class Dataset(NamedTuple):
+    """What the name of a dataset stands for.
+
+    Attributes:
+        description: One line.
+        size: Nodes, undirected edges, features and classes, in words.
+        split: Kind of split unless the user names one.
+    """
+
+    description: str
+    size: str
+    split: str
+
+
+DATASETS: dict[str, Dataset] = {
+    "cora": Dataset(
+        "citations between machine-learning papers; embedded, works offline",
+        "2,708 nodes, 5,278 edges, 1,433 features, 7 classes",
+        "per-class",
+    ),
+    "synthetic": Dataset(
+        "block model with bag-of-words features, of any size (--set nodes=…)",
+        "2,000 nodes, about 10,000 edges, 500 features, 5 classes unless set otherwise",
+        "fraction",
+    ),
+    "planetoid:cora": Dataset(
+        "Cora with Planetoid's public split",
+        "2,708 nodes, 5,278 edges, 1,433 features, 7 classes",
+        "public",
+    ),
+    "planetoid:citeseer": Dataset(
+        "CiteSeer with Planetoid's public split; 15 nodes are isolated and unlabeled",
+        "3,327 nodes, 4,552 edges, 3,703 features, 6 classes",
+        "public",
+    ),
+    "planetoid:pubmed": Dataset(
+        "PubMed's diabetes papers with Planetoid's public split",
+        "19,717 nodes, 44,324 edges, 500 features, 3 classes",
+        "public",
+    ),
+    "coauthor:cs": Dataset(
+        "co-authors in computer science",
+        "18,333 nodes, 81,894 edges, 6,805 features, 15 classes",
+        "per-class",
+    ),
+    "coauthor:physics": Dataset(
+        "co-authors in physics",
+        "34,493 nodes, 247,962 edges, 8,415 features, 5 classes",
+        "per-class",
+    ),
+    "corafull": Dataset(
+        "all of Cora, with 70 fields",
+        "19,793 nodes, 63,421 edges, 8,710 features, 70 classes",
+        "per-class",
+    ),
+    "reddit": Dataset(
+        "posts that share commenters, split by time; needs about 9 GB of memory",
+        "232,965 nodes, 57,307,946 edges, 602 features, 41 classes",
+        "public",
+    ),
+}
+
+
+class Partitioner(NamedTuple):
+    """What the name of a partitioner stands for.
+
+    Attributes:
+        description: One line.
+        overlapping: Whether nodes may be at several clients, or at none.
+    """
+
+    description: str
+    overlapping: bool = False
+
+
+PARTITIONERS: dict[str, Partitioner] = {
+    "metis": Partitioner("equal sizes, few edges between clients (METIS)"),
+    "louvain": Partitioner("communities packed into clients of nearly equal size (Louvain)"),
+    "random": Partitioner("equal sizes, nodes drawn uniformly"),
+    "dirichlet": Partitioner(
+        "label skew, shares of each class drawn from Dirichlet(dirichlet_beta)"
+    ),
+    "labels": Partitioner("label skew, a group of classes per client (ASFGNN)"),
+    "degree": Partitioner("degree skew, from nodes with few neighbors to nodes with many (ASFGNN)"),
+    "labels-degree": Partitioner(
+        "skew of labels and degrees, nodes where both agree; the rest left out (ASFGNN)",
+        overlapping=True,
+    ),
+    "overlap": Partitioner(
+        "each client draws a share of all nodes, clients overlap (FedGraph)", overlapping=True
+    ),
+    "shared": Partitioner(
+        "as random, and some nodes are with another client too (GraphFL)", overlapping=True
+    ),
+}
