@@ -13,9 +13,9 @@ from pathlib import Path
 from statistics import mean
 
 import autofgl
+from autofgl.experiments.papers.asfgnn import ALPHAS, GROUPS, ROUNDS, SFGNN, by_alpha
 from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.reproduce.asfgnn_rows import ALPHAS, GROUPS, ROUNDS, SFGNN, by_alpha
 
 SHARES = (0.0, 0.3, 0.6, 0.9, 1.0)
 

@@ -23,7 +23,8 @@ import autofgl
 from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.search.bayes import Bayes
-from autofgl.search.genes import Categorical, Genes, Integer, LogFloat, Ordinal
+from autofgl.search.genes import Categorical, Integer, LogFloat, Ordinal
+from autofgl.search.space import SearchSpace
 
 BASELINE = {"model": "sfgnn", "select": "accuracy"}
 #: Method and settings of each row; ``without`` is SFGNN without JS.
@@ -38,7 +39,7 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
 TABLE_3 = [name for name in ROWS if name != "without"]
 #: Clients of each cut, by α and seed.
 Cuts = Mapping[tuple[float, int], list[ClientGraph]]
-SPACE = Genes(
+SPACE = SearchSpace(
     (
         Ordinal("dropout", (0.0, 0.25, 0.5, 0.7)),
         Ordinal("weight_decay", (0.0, 1e-4, 5e-4, 1e-3)),

@@ -10,10 +10,10 @@ import typer
 import autofgl
 from autofgl.cli import app, expand_lists, main
 from autofgl.errors import AutoFGLError, FederationError, GraphError, Interrupted, UserError
+from autofgl.experiments.papers import FIGURES
+from autofgl.experiments.plan import Options
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.reproduce.figures import FIGURES
-from autofgl.reproduce.options import Options
 from autofgl.runs.folder import read_history
 
 
@@ -272,7 +272,7 @@ def test_reproduce_lists_figures_and_hands_its_words_on(
     monkeypatch.chdir(tmp_path)
     asked = []
     monkeypatch.setattr(
-        "autofgl.reproduce.figure_runner.reproduce",
+        "autofgl.experiments.figures.reproduce",
         lambda figure, options, console: asked.append((figure, options)),
     )
     assert call("reproduce") == 0

@@ -278,7 +278,7 @@ def _execute(
 
     data = DataSummary(len(clients), summarize_clients(clients).cut_share, server_graph)
     if config.engine == "nvflare":
-        from autofgl.sites.local_run import run_as_sites
+        from autofgl.sites.submit import run_as_sites
 
         return run_as_sites(config, layers, clients, data, folder, console)
     federation = _federation(config, layers, clients, folder)

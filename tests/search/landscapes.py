@@ -5,29 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from autofgl.search import (
-    Codes,
-    Losses,
-    Memo,
-    Population,
-    RandomSearch,
-    Searcher,
-    client_step,
-    evolve,
-    gamma,
-    merge,
-    quotas,
-)
-from autofgl.search.genes import (
-    Categorical,
-    Chromosome,
-    Float,
-    Genes,
-    Integer,
-    LogFloat,
-    Ordinal,
-)
-from autofgl.search.tuner import Tuner
+from autofgl.search.baselines import RandomSearch
+from autofgl.search.feo import Memo, client_step, evolve, gamma, next_population, quotas
+from autofgl.search.genes import Categorical, Float, Integer, LogFloat, Ordinal
+from autofgl.search.searcher import Losses, Searcher
+from autofgl.search.space import Chromosome, Codes, Population, SearchSpace
 
 Loss = Callable[[Population], Losses]
 
@@ -59,7 +41,7 @@ def chain(seed: int, cardinalities: tuple[int, ...] = (5, 4, 4, 4, 4, 4, 4, 5)) 
     return Landscape(Codes(cardinalities), 2 * np.mean(parts, axis=0))
 
 
-def best_found(searcher: Searcher, loss: Loss, budget: int, batch: int = 20) -> float:
+def lowest_loss(searcher: Searcher, loss: Loss, budget: int, batch: int = 20) -> float:
     """Lowest loss among the first ``budget`` codes."""
     best = np.inf
     for _ in range(budget // batch):
@@ -147,7 +129,7 @@ class SimulatedSearch:
         shared = evolve(codes, self._population, self._fll(self._population), self._rng)
         received = self._ask_clients(shared, share) if share else []
         fll = self._fll(shared)
-        self._population = merge(codes, received, shared, fll, self.size, self._rng)
+        self._population = next_population(codes, received, shared, fll, self.size, self._rng)
 
     def _ask_clients(self, shared: Population, share: float) -> list[Population]:
         codes = self.federation.codes
@@ -172,12 +154,12 @@ class MixedLandscape:
     """Losses over a space of mixed types; the optimum has loss 0.
 
     Attributes:
-        genes: The space.
+        space: The space.
         loss: Loss of a chromosome.
         goal: Losses up to here count as the optimum; below it lies no other valley.
     """
 
-    genes: Genes
+    space: SearchSpace
     loss: Callable[[Chromosome], float]
     goal: float
 
@@ -206,7 +188,7 @@ def _switch(one: Chromosome) -> float:
 
 MIXED = {
     "training": MixedLandscape(
-        Genes(
+        SearchSpace(
             (
                 LogFloat("lr", 1e-5, 1.0),
                 Integer("layers", 1, 6),
@@ -217,7 +199,7 @@ MIXED = {
         goal=0.05,
     ),
     "two clients": MixedLandscape(
-        Genes(
+        SearchSpace(
             (
                 Float("a.dropout", 0.0, 0.7),
                 Integer("a.layers", 1, 5),
@@ -230,19 +212,21 @@ MIXED = {
         goal=0.05,
     ),
     "switch": MixedLandscape(
-        Genes((Float("x", -2.0, 2.0), Float("y", -1.0, 3.0), Categorical("on", (False, True)))),
+        SearchSpace(
+            (Float("x", -2.0, 2.0), Float("y", -1.0, 3.0), Categorical("on", (False, True)))
+        ),
         _switch,
         goal=0.01,
     ),
 }
 
 
-def evaluations_to_goal(tuner: Tuner, landscape: MixedLandscape, most: int) -> int:
+def evaluations_to_goal(searcher: Searcher, landscape: MixedLandscape, most: int) -> int:
     """Evaluations until the optimum is found; ``most`` if it is not."""
     for count in range(1, most + 1):
-        [one] = tuner.ask()
+        [one] = searcher.ask()
         loss = landscape.loss(one)
-        tuner.tell([one], [loss])
+        searcher.tell([one], [loss])
         if loss <= landscape.goal:
             return count
     return most

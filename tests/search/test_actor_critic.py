@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from autofgl.search import SearchError
-from autofgl.search.actor_critic import ActorCritic, perceptron
-from autofgl.search.ddpg_settings import DDPGSettings
-from autofgl.search.replay import Transitions
+from autofgl.search.actor_critic import ActorCritic, DDPGSettings, Transitions, perceptron
+from autofgl.search.searcher import SearchError
 
 
 def network(first: list[float], last: float, bias: float) -> dict[str, np.ndarray]:

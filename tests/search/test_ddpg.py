@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from autofgl.federation.payload import decode, encode
-from autofgl.search import SearchError
-from autofgl.search.ddpg import DDPG, DDPGSettings
+from autofgl.search.actor_critic import DDPGSettings
+from autofgl.search.ddpg import DDPG, LIMIT, Normalizer, Replay
+from autofgl.search.searcher import SearchError
 
 SMALL = DDPGSettings(hidden=(8, 6), batch=4, buffer=16, actor_lr=1e-2, critic_lr=1e-2)
 
@@ -107,7 +108,7 @@ def forward(network: dict[str, Any], inputs: Any) -> Any:
 
 
 def test_one_step_of_learning_recomputed() -> None:
-    """Eq. 10, 13 and 14 through the whole agent: buffer of one batch, states normalised."""
+    """Eq. 10, 13 and 14 through the whole agent: buffer of one batch, states normalized."""
     agent = make()
     rng = np.random.default_rng(0)
     states, then, actions = rng.normal(2, 3, (4, 3)), rng.normal(2, 3, (4, 3)), rng.random((4, 2))
@@ -375,3 +376,125 @@ def test_it_looks_ahead(seed: int) -> None:
 
 def test_a_greedy_agent_does_not() -> None:
     assert saver(0, discount=0.0, episodes=20) == pytest.approx(1.0, abs=0.15)
+
+
+# The replay buffer
+
+
+def filled(capacity: int, count: int) -> Replay:
+    """A buffer that was given ``count`` transitions; the t-th has the reward t."""
+    replay = Replay(capacity, 2, 1)
+    for t in range(count):
+        state, then = (np.array([at, -at], np.float32) for at in (t, t + 1))
+        replay.add(state, np.array([t / 100], np.float32), t, then, t % 3 == 2)
+    return replay
+
+
+def everything(replay: Replay) -> list[float]:
+    return sorted(replay.sample(len(replay), np.random.default_rng(0)).rewards.tolist())
+
+
+def test_transitions_come_back_whole() -> None:
+    batch = filled(20, 9).sample(9, np.random.default_rng(0))
+    t = batch.rewards
+    assert sorted(t.tolist()) == list(range(9))
+    assert np.array_equal(batch.states, np.stack([t, -t], 1))
+    assert np.array_equal(batch.next_states, np.stack([t + 1, -t - 1], 1))
+    assert batch.actions[:, 0] == pytest.approx(t / 100)
+    assert np.array_equal(batch.done, t % 3 == 2)
+    assert {array.dtype for array in batch} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("count", [3, 5, 6, 13])
+def test_the_oldest_are_discarded(count: int) -> None:
+    replay = filled(5, count)
+    assert len(replay) == min(count, 5)
+    assert everything(replay) == list(range(count))[-5:]
+    assert replay.state()["rows"][:, 3].tolist() == list(range(count))[-5:]
+
+
+def test_all_transitions_are_equally_likely() -> None:
+    replay, rng = filled(8, 20), np.random.default_rng(0)
+    drawn = np.concatenate([replay.sample(4, rng).rewards for _ in range(2000)])
+    counts = np.unique(drawn, return_counts=True)[1]
+    assert counts.sum() == 8000
+    assert counts == pytest.approx([1000] * 8, abs=100)
+
+
+@pytest.mark.parametrize("count", [0, 4, 5, 12])
+def test_a_loaded_buffer_draws_the_same(count: int) -> None:
+    first, second = filled(5, count), filled(5, 7)
+    data = encode(first.state())
+    second.load_state(decode(data))
+    assert encode(second.state()) == data
+    for replay in (first, second):
+        replay.add(np.ones(2, np.float32), np.ones(1, np.float32), 99, np.ones(2, np.float32), True)
+    one, other = (replay.sample(len(first), np.random.default_rng(1)) for replay in (first, second))
+    for mine, yours in zip(one, other, strict=True):
+        assert np.array_equal(mine, yours)
+
+
+def test_a_smaller_buffer_takes_the_latest() -> None:
+    replay = Replay(3, 2, 1)
+    replay.load_state(filled(5, 12).state())
+    assert everything(replay) == [9, 10, 11]
+
+
+def test_a_buffer_s_state_does_not_change_afterwards() -> None:
+    replay = filled(5, 9)
+    state = replay.state()
+    data = encode(state)
+    replay.load_state(filled(5, 3).state())
+    assert encode(state) == data
+
+
+def test_transitions_that_do_not_fit_are_refused() -> None:
+    replay = filled(5, 4)
+    with pytest.raises(SearchError, match="cannot draw 5 of 4"):
+        replay.sample(5, np.random.default_rng(0))
+    with pytest.raises(SearchError, match="shape"):
+        replay.load_state(Replay(5, 3, 1).state())
+    assert everything(replay) == [0, 1, 2, 3]
+
+
+# The scale of the states
+
+
+def fed(states: np.ndarray) -> Normalizer:
+    normalizer = Normalizer(states.shape[1])
+    for state in states:
+        normalizer.add(state)
+    return normalizer
+
+
+def test_states_get_mean_0_and_deviation_1() -> None:
+    rng = np.random.default_rng(0)
+    states = rng.uniform(-1, 1, (200, 3)) * [1e3, 1, 1e-3] + [5e3, 0, 1]
+    scaled = fed(states)(states)
+    by_hand = (states - states.mean(axis=0)) / states.std(axis=0)
+    assert scaled == pytest.approx(by_hand, abs=1e-5)
+    assert scaled.dtype == np.float32
+
+
+def test_nothing_is_known_at_first() -> None:
+    assert Normalizer(2)(np.array([3.0, -0.5])).tolist() == [3, -0.5]
+
+
+def test_a_constant_component_is_only_shifted() -> None:
+    assert fed(np.full((50, 1), 0.1))(np.array([[0.1], [2.1]])).ravel() == pytest.approx([0, 2])
+
+
+def test_far_off_components_are_cut() -> None:
+    normalizer = fed(np.array([[-1.0], [1.0]]))
+    assert normalizer(np.array([[99.0], [-99.0], [0.5]]))[:, 0].tolist() == [LIMIT, -LIMIT, 0.5]
+
+
+def test_a_loaded_normalizer_goes_on_the_same() -> None:
+    states = np.random.default_rng(0).normal(size=(9, 2))
+    first, second = fed(states), fed(states[:4])
+    second.load_state(decode(encode(first.state())))
+    for normalizer in (first, second):
+        normalizer.add(np.array([1.0, 2.0]))
+    assert encode(first.state()) == encode(second.state())
+    with pytest.raises(SearchError, match="shape"):
+        second.load_state(Normalizer(3).state())

@@ -1,4 +1,4 @@
-"""Rezaei et al., 2024, section 3.1: each operator by hand, then the algorithm as a whole."""
+"""Rezaei et al., 2024, section 3.1: selection by hand, then the algorithm as a whole."""
 
 import math
 from collections import Counter
@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from autofgl.federation.payload import decode, encode
-from autofgl.search.codes import SearchError
-from autofgl.search.genes import Categorical, Chromosome, Float, Genes, Integer, LogFloat
-from autofgl.search.genetic import Breeding, Genetic, crossover, mutate, select
+from autofgl.search.genes import Categorical, Float, Integer, LogFloat
+from autofgl.search.genetic import Breeding, Genetic, select_parents
+from autofgl.search.searcher import SearchError
+from autofgl.search.space import Chromosome, SearchSpace
 
-MIXED = Genes(
+MIXED = SearchSpace(
     (
         Categorical("conv", ("sgc", "gcn", "gat", "sage")),
         Categorical("optimiser", ("adam", "sgd")),
@@ -23,7 +24,7 @@ MIXED = Genes(
         LogFloat("inner_lr", 1e-4, 1.0),
     )
 )
-TINY = Genes((Categorical("a", ("x", "y", "z")), Integer("b", 0, 1)))
+TINY = SearchSpace((Categorical("a", ("x", "y", "z")), Integer("b", 0, 1)))
 
 Loss = Callable[[Chromosome], float]
 
@@ -64,56 +65,22 @@ def landscape(seed: int) -> Loss:
 
 def test_the_best_live_on_and_of_equals_the_earlier() -> None:
     losses = np.array([0.3, 0.1, 0.2, 0.1, 0.9])
-    assert select(losses, 0.4, 0.0, rng(0)) == [1, 3]
-    assert select(losses, 0.6, 0.0, rng(0)) == [1, 3, 2]
-    assert select(losses, 0.0, 0.0, rng(0)) == [1], "at least one"
-    assert select(losses, 1.0, 0.0, rng(0)) == [1, 3, 2, 0], "one place for a child"
-    assert select(losses, 0.4, 1.0, rng(0)) == [1, 3, 2, 0], "even if all are lucky"
+    assert select_parents(losses, 0.4, 0.0, rng(0)) == [1, 3]
+    assert select_parents(losses, 0.6, 0.0, rng(0)) == [1, 3, 2]
+    assert select_parents(losses, 0.0, 0.0, rng(0)) == [1], "at least one"
+    assert select_parents(losses, 1.0, 0.0, rng(0)) == [1, 3, 2, 0], "one place for a child"
+    assert select_parents(losses, 0.4, 1.0, rng(0)) == [1, 3, 2, 0], "even if all are lucky"
 
 
 def test_each_of_the_others_lives_on_with_the_given_probability() -> None:
     losses, source = np.arange(20.0), rng(0)
-    counts = Counter(index for _ in range(4000) for index in select(losses, 0.4, 0.1, source))
+    counts = Counter(
+        index for _ in range(4000) for index in select_parents(losses, 0.4, 0.1, source)
+    )
     for index in range(8):
         assert counts[index] == 4000
     for index in range(8, 20):
         assert counts[index] / 4000 == pytest.approx(0.1, abs=0.02)
-
-
-def test_uniform_crossover_takes_each_gene_from_one_parent() -> None:
-    mother = {"a": "x", "b": 0, "c": 0.25}
-    father = {"a": "y", "b": 1, "c": 0.75}
-    assert crossover(mother, father, 0.0, rng(0)) == mother
-    assert crossover(mother, father, 1.0, rng(0)) == father
-    source = rng(1)
-    children = [crossover(mother, father, 0.3, source) for _ in range(3000)]
-    for name in mother:
-        assert all(child[name] in (mother[name], father[name]) for child in children)
-        share = np.mean([child[name] == father[name] for child in children])
-        assert share == pytest.approx(0.3, abs=0.03)
-    assert len({tuple(child.values()) for child in children}) == 8, "genes go their own ways"
-
-
-def test_mutation_changes_exactly_one_gene_within_its_range() -> None:
-    start = MIXED.draw(rng(2))
-    before, source = dict(start), rng(3)
-    changed: Counter[str] = Counter()
-    for _ in range(3000):
-        mutant = mutate(MIXED, start, source)
-        assert MIXED.check(mutant) == mutant
-        different = [name for name in start if mutant[name] != start[name]]
-        assert len(different) == 1
-        changed.update(different)
-    assert start == before
-    for gene in MIXED.genes:
-        assert changed[gene.name] / 3000 == pytest.approx(1 / 6, abs=0.03)
-
-
-def test_a_gene_without_a_choice_is_left_alone() -> None:
-    space = Genes((Categorical("only", ("x",)), Integer("b", 0, 1)))
-    assert mutate(space, {"only": "x", "b": 0}, rng(0)) == {"only": "x", "b": 1}
-    fixed = Genes((Categorical("only", ("x",)),))
-    assert mutate(fixed, {"only": "x"}, rng(0)) == {"only": "x"}
 
 
 def test_children_are_mutated_with_the_given_probability() -> None:
@@ -229,7 +196,7 @@ def test_chromosomes_that_mean_the_same_are_one() -> None:
     def no_b_with_x(chromosome: Chromosome) -> Chromosome:
         return {**chromosome, "b": 0} if chromosome["a"] == "x" else chromosome
 
-    space = Genes(TINY.genes, no_b_with_x)
+    space = SearchSpace(TINY.genes, no_b_with_x)
     search = Genetic(space, rng(0), size=5)
     assert len({space.key(one) for one in search.ask()}) == 5
 
@@ -269,7 +236,7 @@ def test_renewed_losses_are_all_asked_again() -> None:
     last = search.population
     search.renew()
     assert search.ask() == last
-    with pytest.raises(SearchError, match="no chromosome has a loss"):
+    with pytest.raises(SearchError, match="no candidate has a loss"):
         _ = search.best
     generation(search, lambda one: -by_layers(one))
     assert search.best[1] == min(-by_layers(one) for one in last)
@@ -287,7 +254,7 @@ def test_guests_take_the_last_places() -> None:
 
 @pytest.mark.parametrize("generations", [0, 1, 5])
 @pytest.mark.parametrize("space", [MIXED, TINY])
-def test_a_loaded_state_goes_on_exactly(space: Genes, generations: int) -> None:
+def test_a_loaded_state_goes_on_exactly(space: SearchSpace, generations: int) -> None:
     def loss(one: Chromosome) -> float:
         return float(len(repr(one)) % 7)
 

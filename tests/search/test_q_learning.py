@@ -3,8 +3,10 @@ import math
 import numpy as np
 import pytest
 
-from autofgl.search import Codes, QLearning, SearchError, scaled_schedule
-from autofgl.search.q_learning import BLOCKQNN, likelihood
+from autofgl.search.genes import Categorical, Float, Ordinal
+from autofgl.search.q_learning import BLOCKQNN, QLearning, likelihood, scaled_schedule
+from autofgl.search.searcher import SearchError
+from autofgl.search.space import Codes, SearchSpace
 
 
 def test_schedules_scale_to_a_budget() -> None:
@@ -100,3 +102,13 @@ def test_rewards_are_likelihoods() -> None:
 def test_options_are_checked(options: dict[str, object]) -> None:
     with pytest.raises(SearchError):
         QLearning(Codes((2,)), np.random.default_rng(0), **options)  # type: ignore[arg-type]
+
+
+def test_a_space_of_choices_is_played_by_its_codes() -> None:
+    space = SearchSpace((Categorical("kind", ("a", "b")), Ordinal("size", (8, 16, 32))))
+    codes = QLearning(Codes((2, 3)), np.random.default_rng(0))
+    mixed = QLearning(space, np.random.default_rng(0))
+    asked = mixed.ask(5)
+    assert np.array_equal(space.encode(space.checked(asked)), codes.ask(5))
+    with pytest.raises(SearchError):
+        QLearning(SearchSpace((Float("x", 0.0, 1.0),)), np.random.default_rng(0))

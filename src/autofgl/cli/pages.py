@@ -1,6 +1,5 @@
 """Commands whose end is something to look at: reports, comparisons, tables and figures."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,9 +10,7 @@ from autofgl.cli.options import Clients, DataRoot, Dataset, Graphs, Secure
 from autofgl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
-    from autofgl.reproduce.figure import Line
-    from autofgl.reproduce.options import Options
-    from autofgl.reproduce.table import Column, Row
+    from autofgl.experiments.plan import Options
 
 COMPARE_EXAMPLE = "Example: autofgl compare fedavg fl-agcns fedavg:model=gat --seeds 3 --budget 3m"
 REPRODUCE_EXAMPLE = (
@@ -27,6 +24,9 @@ def report(
     folder: Annotated[Path, typer.Argument(help="Run folder, finished or not.")],
 ) -> None:
     """Write report.html of a run that has none, or that has gone on since."""
+    from autofgl.runs.folder import RunFolder
+
+    RunFolder.open(folder)  # a wrong folder is refused before anything heavy is imported
     from autofgl.report.report import write_report
 
     try:
@@ -42,7 +42,10 @@ def watch(
     port: Annotated[int, typer.Option(help="Port; 0 for any free one.")] = 8765,
 ) -> None:
     """Serve a run's report, which renews itself while the run goes on; Ctrl-C ends it."""
-    from autofgl.report.live import LiveServer
+    from autofgl.runs.folder import RunFolder
+
+    RunFolder.open(folder)
+    from autofgl.report.report import LiveServer
 
     with LiveServer(folder, host, port) as server:
         _console.print(f"watch {folder} at {server.address}", highlight=False, soft_wrap=True)
@@ -78,22 +81,20 @@ def compare(
     ] = Path("runs/comparison"),
 ) -> None:
     """Run methods on the same clients with the same seeds and budget, and say who is ahead."""
-    from autofgl.compare.contest import Contest, Entry
-    from autofgl.compare.runner import compare as run_contest
     from autofgl.config import parse_settings
-    from autofgl.reproduce.options import Options
+    from autofgl.experiments.plan import Options, Setting, make_comparison, plan
 
     files = tuple(str(Path(path).absolute()) for path in graphs or ())
-    contest = Contest(
-        entries=[Entry.parse(method) for method in methods],
-        dataset=dataset or (None if files else "cora"),
-        graphs=files,
-        clients=clients or (None if len(files) > 1 else 3),
-        partition=partition,
-        settings=parse_settings(set_ or []),
-    )
+    data = dataset or (None if files else "cora")
+    count = clients or (None if len(files) > 1 else 3)
+    setting = Setting("", "", data, count, partition, graphs=files)
+    comparison = make_comparison(methods, setting, parse_settings(set_ or []))
     options = Options(out=out, seeds=seeds, budget=budget, secure=secure, data_root=data_root)
-    run_contest(contest, options, _console)
+    plan(comparison, options)  # mistakes are refused before anything heavy is imported
+    from autofgl.experiments.compare import ComparisonPages
+    from autofgl.experiments.runner import run_experiment
+
+    run_experiment(ComparisonPages(comparison, options), _console)
 
 
 def reproduce(
@@ -131,31 +132,26 @@ def reproduce(
     data_root: DataRoot = None,
 ) -> None:
     """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
-    from autofgl.reproduce.contents import VIEWS
-    from autofgl.reproduce.figures import FIGURES
-    from autofgl.reproduce.options import Options
-    from autofgl.reproduce.quick import BUDGET
-    from autofgl.reproduce.tables import TABLES
+    from autofgl.experiments.papers import FIGURES, QUICK_BUDGET, VIEWS
+    from autofgl.experiments.plan import Options
 
     if name == "list":
         _list_reproducible()
         return
     view = VIEWS.get(name)
-    source = view.table if view else name
-    if source not in TABLES and source not in FIGURES:
-        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
+    source = _reproducible(name)
     if source in FIGURES and budget is not None:
         raise UserError("--budget is for tables: the runs of a figure end after --rounds")
-    if source in TABLES and (rounds is not None or episodes is not None):
+    if source not in FIGURES and (rounds is not None or episodes is not None):
         raise UserError(
             "--rounds and --episodes are for figures: the searches of a table end after --budget"
         )
     options = Options(
         out=out or Path("runs") / (f"{source}-quick" if quick else source),
-        columns=tuple(datasets or ()),
+        datasets=tuple(datasets or ()),
         rows=tuple(rows or (view.rows if view else ())),
         seeds=seeds,
-        budget=budget or (BUDGET if quick else "10m"),
+        budget=budget or (QUICK_BUDGET if quick else "10m"),
         secure=secure,
         data_root=data_root,
         rounds=rounds,
@@ -167,41 +163,49 @@ def reproduce(
         _console.print(f"{view.title}: {page}", highlight=False, soft_wrap=True)
 
 
+def _reproducible(name: str) -> str:
+    """The table or figure whose runs a name needs."""
+    from autofgl.experiments.papers import FIGURES, TABLES, VIEWS
+
+    source = VIEWS[name].table if name in VIEWS else name
+    if source not in TABLES and source not in FIGURES:
+        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
+    return source
+
+
 def _run_reproduction(name: str, options: "Options", quick: bool) -> None:
     """Run a table or a figure, the whole or its quick version."""
-    from autofgl.reproduce.figure_runner import reproduce as run_figure
-    from autofgl.reproduce.figures import FIGURES
-    from autofgl.reproduce.quick import quick_figure, quick_table
-    from autofgl.reproduce.runner import reproduce as run_table
-    from autofgl.reproduce.tables import TABLES
+    from autofgl.experiments.papers import FIGURES, TABLES, quick_figure, quick_table
+    from autofgl.experiments.plan import Figure, Table, plan
 
+    experiment: Figure | Table
     if name in FIGURES:
-        figure = quick_figure(FIGURES[name]) if quick else FIGURES[name]
-        run_figure(figure, options, _console)
+        experiment = quick_figure(FIGURES[name]) if quick else FIGURES[name]
     else:
-        run_table(quick_table(TABLES[name]) if quick else TABLES[name], options, _console)
+        experiment = quick_table(TABLES[name]) if quick else TABLES[name]
+    plan(experiment, options)  # mistakes are refused before anything heavy is imported
+    from autofgl.experiments import figures, runner, tables
+
+    pages = (
+        figures.FigurePages(experiment, options)
+        if isinstance(experiment, Figure)
+        else tables.TablePages(experiment, options)
+    )
+    runner.run_experiment(pages, _console)
 
 
 def _list_reproducible() -> None:
     from autofgl.cli.show import show_table
-    from autofgl.reproduce.contents import STATIC, VIEWS
-    from autofgl.reproduce.figures import FIGURES
-    from autofgl.reproduce.tables import TABLES
+    from autofgl.experiments.papers import FIGURES, STATIC, TABLES, VIEWS
 
-    listed = [
-        (table.name, _names(table.columns), _names(table.rows), table.source)
-        for table in TABLES.values()
-    ]
-    for figure in FIGURES.values():
-        groups = dict.fromkeys(panel.group for panel in figure.panels)
-        listed.append((figure.name, " ".join(groups), _names(figure.lines), figure.source))
+    listed = []
+    for one in (*TABLES.values(), *FIGURES.values()):
+        datasets = dict.fromkeys(setting.group or setting.name for setting in one.settings)
+        names = (variant.name for variant in one.variants)
+        listed.append((one.name, " ".join(datasets), " ".join(names), one.source))
     show_table(_console, ("name", "datasets", "rows", "source"), listed)
     views = [(view.name, view.title, view.table, view.source) for view in VIEWS.values()]
     _console.print()
     show_table(_console, ("name", "shows", "runs of", "source"), views)
     _console.print()
     show_table(_console, ("nothing to run", "see"), STATIC)
-
-
-def _names(entries: "Sequence[Row] | Sequence[Column] | Sequence[Line]") -> str:
-    return " ".join(entry.name for entry in entries)

@@ -81,14 +81,12 @@ def show_result(finished: "Result") -> None:
 
 def _architecture(folder: Path) -> None:
     """Draw the network of a search."""
-    from autofgl.nn.drawing import draw
-    from autofgl.nn.found import FoundSpec
-    from autofgl.nn.networks import spec_from_json
+    from autofgl.nn.models.spec import SearchedSpec, architecture_tree, spec_from_json
     from autofgl.runs.export import read_description
 
     spec = spec_from_json(read_description(folder)["network"])
-    if isinstance(spec, FoundSpec):
-        show_line(draw(spec.parsed(), spec.fusion))
+    if isinstance(spec, SearchedSpec):
+        show_line(architecture_tree(spec.parsed(), spec.fusion))
 
 
 def show_ranked(network: "Ranked") -> None:

@@ -29,7 +29,7 @@ def provision_command(
     """Make a CA and a start-up kit for each machine; run again, it renews them all."""
     read_config_file(project)
 
-    from autofgl.sites.kits import provision as make
+    from autofgl.sites.provisioning import provision_kits as make
 
     kits = make(project, out)
     show_line(f"server:       {kits.server}")
@@ -46,8 +46,7 @@ def server_command(
     kit: Annotated[Path, typer.Option(help="The server's kit.")] = Path("kits/server"),
 ) -> None:
     """Run the server until Ctrl-C."""
-    from autofgl.sites.kits import open_kit
-    from autofgl.sites.operate import run_kit
+    from autofgl.sites.provisioning import open_kit, run_kit
 
     run_kit(open_kit(kit, site=False), show_line)
 
@@ -64,11 +63,11 @@ def join_command(
     ] = None,
 ) -> None:
     """Take part as a site, with its own graph and policy, until Ctrl-C."""
-    from autofgl.sites.kits import furnish, open_kit
-    from autofgl.sites.operate import run_kit
+    from autofgl.sites.join import prepare_site
+    from autofgl.sites.provisioning import open_kit, run_kit
 
     opened = open_kit(kit, site=True)
-    furnish(opened, graph, policy, state)
+    prepare_site(opened, graph, policy, state)
     run_kit(opened, show_line)
 
 
@@ -97,20 +96,20 @@ def submit_command(
     from autofgl.sites import submit as runs
 
     if resume is not None:
-        result = runs.resume(resume, kits, budget, console())
+        result = runs.resume_run(resume, kits, budget, console())
     else:
         assert run is not None
         stamp = time.strftime("%Y%m%d-%H%M%S")
         target = out or Path("runs") / f"{run.stem}-{stamp}"
-        result = runs.submit(run, kits, target, console())
+        result = runs.submit_run(run, kits, target, console())
     show_result(result)
 
 
 @app.command("status", epilog="Example: autofgl site status --kits kits")
 def status_command(kits: _Kits = Path("kits")) -> None:
     """Which sites are connected to the server."""
-    from autofgl.sites.kits import open_kit
-    from autofgl.sites.operate import status as ask
+    from autofgl.sites.provisioning import open_kit
+    from autofgl.sites.provisioning import site_status as ask
 
     kit = open_kit(kits / "server", site=False)
     rows = list(ask(kits / "coordinator", list(kit.sites)).items())
@@ -123,7 +122,7 @@ def logs_command(
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines.")] = 40,
 ) -> None:
     """The end of a kit's log and of its last job's."""
-    from autofgl.sites.operate import logs as read
+    from autofgl.sites.provisioning import kit_logs as read
 
     show_line(read(kit, lines))
 
@@ -133,6 +132,6 @@ def stop_command(
     kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
 ) -> None:
     """End the processes of a kit, those of jobs too."""
-    from autofgl.federation.engines import processes
+    from autofgl.federation.engines.nvflare import processes
 
-    processes.stop(kit)
+    processes.stop_kits(kit)

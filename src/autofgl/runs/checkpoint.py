@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from autofgl.errors import UserError
-from autofgl.federation.checkpoints import read_payload, write_payload
 from autofgl.federation.federation import Federation
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, read_payload, write_payload
 
 _SERVER = "server.afp"
 

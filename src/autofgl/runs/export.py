@@ -85,7 +85,8 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     import safetensors.numpy
     import torch
 
-    from autofgl.nn.networks import empty_network, spec_from_json
+    from autofgl.nn.models.networks import empty_network
+    from autofgl.nn.models.spec import spec_from_json
 
     network = description.get("networks", {}).get(chosen, description["network"])
     model = empty_network(spec_from_json(network))
@@ -149,7 +150,7 @@ def predict(folder: str | Path, graph: "ClientGraph", client: str | None = None)
     Raises:
         UserError: There is no model, or the graph does not fit it.
     """
-    from autofgl.nn.networks import spec_from_json
+    from autofgl.nn.models.spec import spec_from_json
 
     description = read_description(Path(folder))
     width = spec_from_json(description["network"]).in_features
@@ -166,7 +167,7 @@ def predict(folder: str | Path, graph: "ClientGraph", client: str | None = None)
 
     features = InputFeatures.from_client(graph.x)
     if description["normalize_features"]:
-        features = features.row_normalised()
+        features = features.row_normalized()
     with torch.no_grad():
         probabilities = model(features, Structure.from_client(graph)).softmax(1)
     confidence, label = probabilities.max(1)

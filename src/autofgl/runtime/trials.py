@@ -17,7 +17,7 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.state import load, save
-from autofgl.search.pruning import MedianRule
+from autofgl.search.bayes import MedianRule
 
 #: Columns of a trial's round that go into the history; those of test nodes are none of them.
 _COLUMNS = (

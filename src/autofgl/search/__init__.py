@@ -1,36 +1,30 @@
-"""Ask/tell searchers over gene vectors; they know neither graphs nor clients."""
+"""Ask/tell searchers over one kind of search space; they know neither graphs nor clients.
 
-from autofgl.search.codes import Code, Codes, Losses, Population, SearchError
-from autofgl.search.evolution import Evolution, Variation, offspring
-from autofgl.search.feo import ClientStep, Quotas, client_step, evolve, gamma, merge, quotas
-from autofgl.search.memo import Memo
-from autofgl.search.pareto import fronts, ranks
-from autofgl.search.q_learning import QLearning, scaled_schedule
-from autofgl.search.random import RandomSearch
-from autofgl.search.searcher import Searcher, State
+The modules that need torch or Optuna are not imported here: :mod:`autofgl.search.ddpg` and
+:mod:`autofgl.search.bayes`.
+"""
+
+from autofgl.search.baselines import GridSearch, RandomSearch
+from autofgl.search.evolution import Evolution
+from autofgl.search.genes import Categorical, Float, Integer, LogFloat, Ordinal
+from autofgl.search.genetic import Genetic
+from autofgl.search.q_learning import QLearning
+from autofgl.search.searcher import Searcher, SearchError
+from autofgl.search.space import Codes, SearchSpace
 
 __all__ = [
-    "ClientStep",
-    "Code",
+    "Categorical",
     "Codes",
     "Evolution",
-    "Losses",
-    "Memo",
-    "Population",
+    "Float",
+    "Genetic",
+    "GridSearch",
+    "Integer",
+    "LogFloat",
+    "Ordinal",
     "QLearning",
-    "Quotas",
     "RandomSearch",
     "SearchError",
+    "SearchSpace",
     "Searcher",
-    "State",
-    "Variation",
-    "client_step",
-    "evolve",
-    "fronts",
-    "gamma",
-    "merge",
-    "offspring",
-    "quotas",
-    "ranks",
-    "scaled_schedule",
 ]

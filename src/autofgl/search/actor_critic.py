@@ -1,4 +1,4 @@
-"""The four networks of FedGraph's Algorithm 4 and their updates, Eq. 10-14.
+"""The four networks of FedGraph's Algorithm 4 and their updates, Eq. 10-14; settings of the agent.
 
 ========== =====================================================================
 μ(s)       actor: the action [action size] in a state [state size]
@@ -9,21 +9,79 @@ q(s, a)    critic: discounted sum of the rewards that follow
 
 import copy
 import itertools
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autofgl.search.codes import SearchError
-from autofgl.search.ddpg_settings import DDPGSettings
-from autofgl.search.replay import Transitions
-from autofgl.search.searcher import State
+from autofgl.search.searcher import SearchError, State
+
+Floats: TypeAlias = npt.NDArray[np.float32]
 
 #: Half-width of the weights of an output layer, as in DDPG (Lillicrap et al., ICLR 2016), so that
 #: first actions are close to 1/2 and first values close to 0.
 OUTPUT_WIDTH = 3e-3
+
+
+@dataclass(frozen=True)
+class DDPGSettings:
+    """Settings of the agent of FedGraph's Algorithm 4.
+
+    The hidden layers are the paper's; learning rates, discount, soft update, batch and weight decay
+    those of the authors' public code; buffer and noise are ours.
+
+    Raises:
+        SearchError: A value makes no sense.
+    """
+
+    hidden: tuple[int, ...] = (512, 256)  # units of the hidden layers of actor and critic
+    discount: float = 0.99  # γ, weight of the next round's value
+    soft_update: float = 0.005  # φ, how far the target networks move at each step (Eq. 13, 14)
+    batch: int = 32  # K, transitions in a mini-batch
+    actor_lr: float = 1e-4  # η_μ of Eq. 12
+    critic_lr: float = 1e-3  # η_q of Eq. 11
+    critic_weight_decay: float = 1e-2  # L2 penalty of the critic
+    buffer: int = 10_000  # transitions that are kept; the oldest goes when one more comes
+    noise: float = 0.3  # standard deviation of the exploration in the first episode
+    noise_decay: float = 0.99  # the noise shrinks by this factor with every episode,
+    noise_floor: float = 0.02  # but not below this
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hidden", tuple(self.hidden))
+        layers = bool(self.hidden) and all(map(_is_count, self.hidden))
+        fits = _is_count(self.buffer) and self.buffer >= self.batch
+        rules = {
+            "hidden": (layers, "at least one layer, each of at least one unit"),
+            "discount": (0 <= self.discount <= 1, "in [0, 1]"),
+            "soft_update": (0 < self.soft_update <= 1, "in (0, 1]"),
+            "batch": (_is_count(self.batch), "a whole number, at least 1"),
+            "actor_lr": (0 < self.actor_lr < math.inf, "above 0"),
+            "critic_lr": (0 < self.critic_lr < math.inf, "above 0"),
+            "critic_weight_decay": (0 <= self.critic_weight_decay < math.inf, "at least 0"),
+            "buffer": (fits, f"a whole number, at least the batch of {self.batch}"),
+            "noise_floor": (0 <= self.noise_floor < math.inf, "at least 0"),
+            "noise": (self.noise_floor <= self.noise < math.inf, "at least its floor"),
+            "noise_decay": (0 < self.noise_decay <= 1, "in (0, 1]"),
+        }
+        for name, (holds, wanted) in rules.items():
+            if not holds:
+                value = getattr(self, name)
+                raise SearchError(f"DDPG's '{name}' is {value}, it has to be {wanted}")
+
+
+class Transitions(NamedTuple):
+    """Rounds that were seen: in a state s an action a earned r and led to s'."""
+
+    states: Floats  # [n, state size]
+    actions: Floats  # [n, action size]
+    rewards: Floats  # [n]
+    next_states: Floats  # [n, state size]
+    done: Floats  # [n], 1 where nothing follows s', else 0
 
 
 def perceptron(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequential:
@@ -39,7 +97,7 @@ def perceptron(sizes: Sequence[int], generator: torch.Generator) -> nn.Sequentia
 
 
 class ActorCritic:
-    """Actor, critic, their targets and their optimisers.
+    """Actor, critic, their targets and their optimizers.
 
     Eq. 11 and 12 are plain gradient steps; like the original DDPG we take them with Adam.
 
@@ -47,7 +105,7 @@ class ActorCritic:
         layers: Sizes from the state over the hidden layers to the action; the critic has the same
             hidden layers.
         settings: Learning rates, discount and soft update.
-        generator: Source of the first weights.
+        generator: Random generator of the first weights.
     """
 
     def __init__(
@@ -68,7 +126,7 @@ class ActorCritic:
         )
 
     @torch.no_grad()
-    def act(self, state: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+    def act(self, state: Floats) -> npt.NDArray[np.float64]:
         """μ(s), in [0, 1]."""
         action: Tensor = self.actor(torch.from_numpy(state))
         return action.double().numpy()
@@ -105,31 +163,23 @@ class ActorCritic:
         return loss.item(), value.item()
 
     def state(self) -> State:
-        """Weights of all networks, moments of the optimisers."""
+        """Weights of all networks, moments of the optimizers."""
         return {
-            "networks": {name: weights(network) for name, network in self._networks().items()},
+            "networks": {name: _weights(own) for name, own in self._networks().items()},
             "moments": {"actor": _moments(self._actor_adam), "critic": _moments(self._critic_adam)},
         }
 
     def load_state(self, state: State) -> None:
-        """Take up where :meth:`state` was taken.
-
-        Raises:
-            SearchError: It was taken of networks of other sizes.
-        """
+        """Continue where :meth:`state` was taken."""
         for name, network in self._networks().items():
-            load_weights(network, state["networks"][name])
+            _load_weights(network, state["networks"][name])
         _load_moments(self._actor_adam, state["moments"]["actor"])
         _load_moments(self._critic_adam, state["moments"]["critic"])
 
     def load_actor(self, saved: State) -> None:
-        """Take over an actor's weights; its target follows, its optimiser starts afresh.
-
-        Raises:
-            SearchError: They are of another size.
-        """
-        load_weights(self.actor, saved)
-        load_weights(self.target_actor, saved)
+        """Copy an actor's weights; its target follows, its optimizer starts afresh."""
+        _load_weights(self.actor, saved)
+        _load_weights(self.target_actor, saved)
         _load_moments(self._actor_adam, {})
 
     def _networks(self) -> dict[str, nn.Module]:
@@ -147,11 +197,11 @@ def _q(critic: nn.Module, states: Tensor, actions: Tensor) -> Tensor:
     return values[:, 0]
 
 
-def _descend(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
-    """One step of the optimiser's network; the others get no gradient."""
-    optimiser.zero_grad()
-    loss.backward(inputs=optimiser.param_groups[0]["params"])  # type: ignore[no-untyped-call]
-    optimiser.step()
+def _descend(loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """One step of the optimizer's network; the others get no gradient."""
+    optimizer.zero_grad()
+    loss.backward(inputs=optimizer.param_groups[0]["params"])  # type: ignore[no-untyped-call]
+    optimizer.step()
 
 
 @torch.no_grad()
@@ -161,42 +211,37 @@ def _follow(target: nn.Module, network: nn.Module, share: float) -> None:
         slow.lerp_(fast, share)
 
 
-def weights(network: nn.Module) -> State:
+def _weights(network: nn.Module) -> State:
     """Copies of a network's weights, by their names."""
     return {name: value.numpy().copy() for name, value in network.state_dict().items()}
 
 
-def load_weights(network: nn.Module, saved: State) -> None:
-    """Take over what :func:`weights` gave.
-
-    Raises:
-        SearchError: Names or shapes are others; then nothing has changed.
-    """
+def _load_weights(network: nn.Module, saved: State) -> None:
+    """Copy what :func:`_weights` gave, unless names or shapes are others."""
     own = network.state_dict()
-    if {name: value.shape for name, value in own.items()} != {
-        name: np.shape(value) for name, value in saved.items()
-    }:
+    shapes = {name: np.shape(value) for name, value in saved.items()}
+    if {name: value.shape for name, value in own.items()} != shapes:
         raise SearchError("the saved weights belong to a network of another shape")
     for name, value in own.items():
         value.copy_(torch.from_numpy(np.array(saved[name], np.float32)))
 
 
-def _moments(optimiser: torch.optim.Optimizer) -> State:
+def _moments(optimizer: torch.optim.Optimizer) -> State:
     """Copies of Adam's counts and moments, by the number of their parameter."""
     return {
         str(index): {key: value.numpy().copy() for key, value in entry.items()}
-        for index, entry in optimiser.state_dict()["state"].items()
+        for index, entry in optimizer.state_dict()["state"].items()
     }
 
 
-def _load_moments(optimiser: torch.optim.Optimizer, saved: State) -> None:
-    """Take over what :func:`_moments` gave; the settings stay as they are."""
-    optimiser.load_state_dict(
-        {
-            **optimiser.state_dict(),
-            "state": {
-                int(index): {key: torch.from_numpy(np.array(value)) for key, value in entry.items()}
-                for index, entry in saved.items()
-            },
-        }
-    )
+def _load_moments(optimizer: torch.optim.Optimizer, saved: State) -> None:
+    """Copy what :func:`_moments` gave; the settings stay as they are."""
+    moments = {
+        int(index): {key: torch.from_numpy(np.array(value)) for key, value in entry.items()}
+        for index, entry in saved.items()
+    }
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 1

@@ -1,4 +1,4 @@
-"""Bayesian optimisation over chromosomes of mixed type (ASFGNN, Algorithm 3).
+"""Bayesian optimization (ASFGNN, Algorithm 3) and the median rule, both kept as Optuna studies.
 
 Optuna's Gaussian process does the work: a Matérn kernel of order 5/2 with a length scale for each
 gene, fitted to the trials so far, and the logarithm of the expected improvement, which has the same
@@ -13,11 +13,12 @@ whether a search was ever interrupted.
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import optuna
 from optuna.distributions import (
     BaseDistribution,
@@ -26,25 +27,24 @@ from optuna.distributions import (
     IntDistribution,
 )
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from scipy.stats import qmc
 
-from autofgl.search.codes import SearchError
-from autofgl.search.genes import Chromosome, Float, Gene, Genes, Integer, LogFloat, Ordinal
-from autofgl.search.searcher import State
-from autofgl.search.study_file import StudyFile
-from autofgl.search.tuner import Trial, TrialTuner
+from autofgl.search.genes import Categorical, Float, Gene, Integer, LogFloat, Ordinal, plain_value
+from autofgl.search.searcher import Candidate, Candidates, SearchError, State, as_losses
+from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed, numpy_generator
 
-# Optuna reports every trial, and that a faster optimiser is not installed.
+# Optuna reports every trial, and that a faster optimizer is not installed.
 logging.getLogger("optuna").setLevel(logging.ERROR)
 
+_RUNNING, _COMPLETE, _FAIL = TrialState.RUNNING, TrialState.COMPLETE, TrialState.FAIL
 
-class Bayes(TrialTuner):
+
+class Bayes:
     """Gaussian process and expected improvement.
 
     Args:
-        genes: The space.
-        seed: Root of all chance.
+        space: The space.
+        seed: Random seed.
         startup: Trials of the space-filling design; the process is used from then on.
         path: SQLite file that keeps the study, so that a search goes on with its trials after a
             crash, and so that Optuna's own tools can read it. In memory without one.
@@ -54,117 +54,208 @@ class Bayes(TrialTuner):
     """
 
     def __init__(
-        self, genes: Genes, seed: int, *, startup: int = 10, path: Path | None = None
+        self, space: SearchSpace, seed: int, *, startup: int = 10, path: Path | None = None
     ) -> None:
-        super().__init__(genes)
         if startup < 1:
             raise SearchError(f"a Gaussian process needs a trial to start with, not {startup}")
+        self.space = space
         self._seed = seed
         self._startup = startup
-        self._distributions = {gene.name: _distribution(gene) for gene in genes.genes}
-        self._file = StudyFile(path) if path is not None else None
-        self._again: list[int] = []
-        if self._file is not None:
-            self._resume(self._from_file())
+        self._path = path
+        self._distributions = {gene.name: _distribution(gene) for gene in space.genes}
+        self._study = _open_study(path)
+        if any(trial.distributions != self._distributions for trial in self.trials):
+            raise SearchError(f"{path} is a study of another space")
+        self._again = [trial.number for trial in self.trials if trial.state == _RUNNING]
 
-    def ask(self, n: int = 1) -> list[Chromosome]:
-        """See :class:`Tuner`. Trials that were open when the search was killed come first."""
+    @property
+    def trials(self) -> list[FrozenTrial]:
+        """All trials as they were asked: RUNNING, COMPLETE with a loss, or FAIL."""
+        return self._study.get_trials(deepcopy=False)
+
+    def ask(self, n: int = 1) -> Candidates:
+        """Trials that were open when the search was killed come first."""
         again, self._again = self._again[:n], self._again[n:]
-        lost = [dict(self.trials.all[number].chromosome) for number in again]
-        return [*lost, *super().ask(n - len(lost))]
+        asked = [self._candidate(self.trials[number]) for number in again]
+        while len(asked) < n:
+            asked.append(self._propose(self.trials))
+            self._study.add_trial(self._trial(self._params(asked[-1]), _RUNNING))
+        return self.space.candidates(self.space.stack(asked))
 
-    def propose(self) -> Chromosome:
-        """The next point of the design, or where the expected improvement is largest."""
-        number = len(self.trials)
-        if number < self._startup or not self.trials.told():
-            return self._design(number)
-        proposal = self._best_expected(number)
-        if proposal in self.trials:  # a discrete space, and it is sure
-            return self.fresh(numpy_generator(self._seed, "instead", number))
-        return proposal
+    def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
+        """See :class:`~autofgl.search.searcher.Searcher`. What is told twice stays as it is."""
+        checked = self.space.checked(candidates)
+        for one, loss in zip(checked, as_losses(losses, len(checked)), strict=True):
+            running = self._latest(one, _RUNNING)
+            if running is not None:
+                self._study.tell(running, float(loss))
+            elif self._latest(one, _COMPLETE) is None:
+                self._study.add_trial(self._trial(self._params(one), _COMPLETE, float(loss)))
 
-    def load_state(self, state: State) -> None:
-        """See :class:`Tuner`. Where the file has trials that the state has not, they count."""
-        super().load_state(state)
-        self._again = []
-        if self._file is None:
-            return
-        kept, in_file = self.trials.all, self._from_file()
-        newer = [
-            ours if theirs.status == "open" else theirs
-            for ours, theirs in zip(kept, in_file, strict=False)
-        ]
-        longer = kept if len(kept) > len(in_file) else in_file
-        self._resume([*newer, *longer[len(newer) :]])
-        # An open trial of the state is in its owner's hands; one of the file alone is in nobody's.
-        self._again = [number for number in self._again if number >= len(kept)]
-        self._changed(range(len(self.trials)))
+    def fail(self, candidate: Candidate) -> None:
+        """Record that a trial has failed."""
+        running = self._latest(self.space.check(candidate), _RUNNING)
+        if running is None:
+            raise SearchError("only a candidate that was asked can fail")
+        self._study.tell(running, state=_FAIL)
 
-    def _resume(self, trials: list[Trial]) -> None:
-        self.trials.replace(trials)
-        self._again = [number for number, one in enumerate(trials) if one.status == "open"]
-
-    def _changed(self, numbers: Sequence[int]) -> None:
-        """Write trials to the file."""
-        if self._file is None:
-            return
-        for number in numbers:
-            self._file.write(number, self._frozen(self.trials.all[number]))
-
-    def _design(self, number: int) -> Chromosome:
-        """Point ``number`` of a Latin hypercube; a random one beyond its end."""
-        if number >= self._startup:
-            return self.fresh(numpy_generator(self._seed, "instead", number))
-        rng = numpy_generator(self._seed, "design")
-        places = qmc.LatinHypercube(len(self.genes.genes), rng=rng).random(self._startup)
+    def state(self) -> State:
+        """All trials, as Optuna names their parameters and states."""
         return {
-            gene.name: _at(gene, float(place))
-            for gene, place in zip(self.genes.genes, places[number], strict=True)
+            "trials": [
+                {"params": trial.params, "state": trial.state.name, "values": trial.values or []}
+                for trial in self.trials
+            ]
         }
 
-    def _best_expected(self, number: int) -> Chromosome:
-        seed = child_seed(self._seed, "trial", number) % 2**32
+    def load_state(self, state: State) -> None:
+        """Continue where :meth:`state` was taken; a file that has more trials counts."""
+        try:
+            saved = [
+                self._trial(one["params"], TrialState[one["state"]], *one["values"])
+                for one in state["trials"]
+            ]
+        except (KeyError, ValueError) as error:
+            raise SearchError(f"the saved trials are of another space: {error}") from error
+        if self._path is None:
+            self._study = _open_study(None)
+        present = self.trials
+        for number, trial in enumerate(saved):
+            if number >= len(present):
+                self._study.add_trial(trial)
+            elif present[number].state == _RUNNING != trial.state:
+                self._study.tell(number, trial.values, trial.state)
+        # An open trial of the state is in its owner's hands; one of the file alone is in nobody's.
+        self._again = [one.number for one in self.trials[len(saved) :] if one.state == _RUNNING]
+
+    def _propose(self, trials: list[FrozenTrial]) -> Candidate:
+        """The next point of the design, or where the expected improvement is largest."""
+        number = len(trials)
+        if number < self._startup:
+            return self._design(number)
+        taken = {self._key(trial) for trial in trials if trial.state != _FAIL}
+        if any(trial.state == _COMPLETE for trial in trials):
+            proposal = self._best_expected(trials)
+            if self.space.key(proposal) not in taken:
+                return proposal
+        # Nothing is measured yet, or the space is discrete and the process is sure.
+        return self.space.fresh(taken, numpy_generator(self._seed, "instead", number))
+
+    def _design(self, number: int) -> Candidate:
+        """Point ``number`` of a Latin hypercube."""
+        from scipy.stats import qmc
+
+        rng = numpy_generator(self._seed, "design")
+        places = qmc.LatinHypercube(len(self.space.genes), rng=rng).random(self._startup)
+        pairs = zip(self.space.genes, places[number], strict=True)
+        return self.space.build(_at(gene, float(place)) for gene, place in pairs)
+
+    def _best_expected(self, trials: list[FrozenTrial]) -> Candidate:
+        seed = child_seed(self._seed, "trial", len(trials)) % 2**32
         sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=0)
         study = optuna.create_study(sampler=sampler)
-        worst = max((t.loss for t in self.trials.told() if math.isfinite(t.loss)), default=0.0)
-        study.add_trials(
-            self._frozen(trial, worst) for trial in self.trials.all if trial.status != "failed"
-        )
-        asked = study.ask(self._distributions)
-        return self.genes.check(
-            {gene.name: _value(gene, asked.params[gene.name]) for gene in self.genes.genes}
-        )
+        losses = [trial.value for trial in trials if trial.value is not None]
+        worst = max((loss for loss in losses if math.isfinite(loss)), default=0.0)
+        for trial in trials:
+            if trial.state != _FAIL:
+                loss = None if trial.value is None else min(trial.value, worst)
+                study.add_trial(self._trial(trial.params, trial.state, loss))
+        return self._candidate(study.ask(self._distributions))
 
-    def _frozen(self, trial: Trial, worst: float | None = None) -> FrozenTrial:
-        """A trial as Optuna has it; a loss that is not finite counts as ``worst`` where given."""
-        states = {"open": TrialState.RUNNING, "told": TrialState.COMPLETE}
-        state = states.get(trial.status, TrialState.FAIL)
-        loss = trial.loss if worst is None or math.isfinite(trial.loss) else worst
-        genes = {gene.name: gene for gene in self.genes.genes}
-        return create_trial(
-            state=state,
-            value=loss if state == TrialState.COMPLETE else None,
-            params={name: _internal(genes[name], v) for name, v in trial.chromosome.items()},
-            distributions=self._distributions,
-        )
+    def _trial(self, params: Any, state: TrialState, loss: float | None = None) -> FrozenTrial:
+        of_space = self._distributions
+        return create_trial(state=state, value=loss, params=params, distributions=of_space)
 
-    def _from_file(self) -> list[Trial]:
-        assert self._file is not None
-        found = []
-        for frozen in self._file.read():
-            if frozen.distributions != self._distributions:
-                raise SearchError(f"{self._file.path} is a study of another space")
-            chromosome = {
-                gene.name: _value(gene, frozen.params[gene.name]) for gene in self.genes.genes
-            }
-            match frozen.state:
-                case TrialState.COMPLETE:
-                    found.append(Trial(chromosome, "told", float(frozen.values[0])))
-                case TrialState.RUNNING:
-                    found.append(Trial(chromosome))
-                case _:
-                    found.append(Trial(chromosome, "failed"))
-        return found
+    def _params(self, candidate: Candidate) -> dict[str, Any]:
+        pairs = zip(self.space.genes, self.space.labels, strict=True)
+        return {gene.name: _parameter(gene, candidate[label]) for gene, label in pairs}
+
+    def _candidate(self, trial: FrozenTrial | optuna.Trial) -> Candidate:
+        values = (_value(gene, trial.params[gene.name]) for gene in self.space.genes)
+        return self.space.check(self.space.build(values))
+
+    def _key(self, trial: FrozenTrial) -> Hashable:
+        return self.space.key(self._candidate(trial))
+
+    def _latest(self, candidate: Candidate, state: TrialState) -> int | None:
+        """Number of the last trial of a candidate that is in this state."""
+        key = self.space.key(candidate)
+        numbers = (
+            trial.number
+            for trial in reversed(self.trials)
+            if trial.state == state and self._key(trial) == key
+        )
+        return next(numbers, None)
+
+
+class MedianRule:
+    """Ends hopeless trials early (Golovin et al., Google Vizier, 2017): Optuna's ``MedianPruner``.
+
+    A trial is hopeless if its best loss so far is above the median of what earlier trials had.
+
+    Args:
+        startup: Trials that are never ended early.
+        warmup: Steps of a trial before it may be ended.
+    """
+
+    def __init__(self, startup: int = 5, warmup: int = 10) -> None:
+        self._pruner = optuna.pruners.MedianPruner(startup, warmup)
+        self._study = optuna.create_study(pruner=self._pruner)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new trial begins; one that is not ended by :meth:`end` is forgotten."""
+        self._trial = self._study.ask()
+        self._curve: list[float] = []
+
+    def hopeless(self, loss: float) -> bool:
+        """Add the loss of the next step; whether to go no further."""
+        self._curve.append(min([loss, *self._curve[-1:]]))
+        self._trial.report(self._curve[-1], len(self._curve))
+        return self._trial.should_prune()
+
+    def end(self) -> None:
+        """The present trial has a result, at its end or before."""
+        self._study.tell(self._trial, min(self._curve, default=math.inf))
+        self.begin()
+
+    def state(self) -> State:
+        """The best losses so far after each step, of all trials and of the present one."""
+        ended = self._study.get_trials(deepcopy=False, states=[_COMPLETE])
+        curves = [[*trial.intermediate_values.values()] for trial in ended]
+        return {"curves": curves, "best": list(self._curve)}
+
+    def load_state(self, state: State) -> None:
+        """Continue where :meth:`state` was taken."""
+        self._study = optuna.create_study(pruner=self._pruner)
+        self.begin()
+        for curve in state["curves"]:
+            self._report(curve)
+            self.end()
+        self._report(state["best"])
+
+    def _report(self, curve: Sequence[float]) -> None:
+        for loss in curve:
+            self.hopeless(loss)
+
+
+def _open_study(path: Path | None) -> optuna.Study:
+    """A study in memory, or in a file that is made if there is none.
+
+    Optuna's journal file would do as well until a process is killed while it writes: half a line
+    makes it unreadable, and a lock that nobody holds makes the next one wait. SQLite has
+    transactions.
+    """
+    if path is None:
+        return optuna.create_study()
+    from sqlalchemy.pool import NullPool
+
+    storage = optuna.storages.RDBStorage(
+        f"sqlite:///{path.absolute()}",
+        # Connections are closed after use; a busy file is waited for.
+        engine_kwargs={"poolclass": NullPool, "connect_args": {"timeout": 30}},
+    )
+    return optuna.create_study(storage=storage, study_name="autofgl", load_if_exists=True)
 
 
 def _distribution(gene: Gene) -> BaseDistribution:
@@ -178,19 +269,19 @@ def _distribution(gene: Gene) -> BaseDistribution:
             return FloatDistribution(gene.low, gene.high, log=True)
         case Float():
             return FloatDistribution(gene.low, gene.high)
-    if gene.values is None:
-        raise SearchError(f"gene '{gene.name}' is of a kind that is not known here")
-    return CategoricalDistribution([*gene.values])
+        case Categorical():
+            return CategoricalDistribution([*gene.choices])
+    raise SearchError(f"gene '{gene.name}' is of a kind that Optuna has no name for")
 
 
-def _value(gene: Gene, found: Any) -> Any:
+def _value(gene: Gene, parameter: Any) -> Any:
     """The gene's value for a parameter of Optuna."""
-    return gene.choices[found] if isinstance(gene, Ordinal) else found
+    return gene.choices[parameter] if isinstance(gene, Ordinal) else parameter
 
 
-def _internal(gene: Gene, value: Any) -> Any:
+def _parameter(gene: Gene, value: Any) -> Any:
     """The parameter of Optuna for a gene's value."""
-    return gene.choices.index(value) if isinstance(gene, Ordinal) else value
+    return gene.choices.index(value) if isinstance(gene, Ordinal) else plain_value(value)
 
 
 def _at(gene: Gene, place: float) -> Any:

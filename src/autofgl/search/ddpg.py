@@ -11,20 +11,99 @@ but asks for tensordicts and one more dependency in return for two short losses.
 Eq. 12 is printed with the wrong sign: the actor *ascends* the critic.
 """
 
+from collections import deque
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from autofgl.search.actor_critic import ActorCritic, weights
-from autofgl.search.codes import SearchError
-from autofgl.search.ddpg_settings import DDPGSettings
-from autofgl.search.normaliser import Normaliser
-from autofgl.search.replay import Floats, Replay
-from autofgl.search.searcher import State, generator_state, load_generator_state
+from autofgl.search.actor_critic import ActorCritic, DDPGSettings, Floats, Transitions
+from autofgl.search.searcher import SearchError, State, load_rng, rng_state
 
-__all__ = ["DDPG", "DDPGSettings"]
+__all__ = ["DDPG", "DDPGSettings", "Normalizer", "Replay"]
+
+#: A normalized component is cut off here: a policy may be used where it has never been.
+LIMIT = 5.0
+
+
+class Replay:
+    """Keeps the latest transitions, each as one row, and discards the oldest when it is full."""
+
+    def __init__(self, capacity: int, state_size: int, action_size: int) -> None:
+        widths = (state_size, action_size, 1, state_size, 1)
+        self._splits = np.cumsum(widths)[:-1]
+        self._width = sum(widths)
+        self._rows: deque[Floats] = deque(maxlen=capacity)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(
+        self, state: Floats, action: Floats, reward: float, next_state: Floats, done: bool
+    ) -> None:
+        """Keep one more transition."""
+        row = [*state, *action, reward, *next_state, done]
+        self._rows.append(np.array(row, np.float32))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Transitions:
+        """``n`` different transitions, all equally likely."""
+        if n > len(self):
+            raise SearchError(f"cannot draw {n} of {len(self)} transitions")
+        ages = rng.choice(len(self), n, replace=False, shuffle=False).tolist()
+        rows = np.stack([self._rows[age] for age in ages])
+        states, actions, rewards, next_states, done = np.split(rows, self._splits, axis=1)
+        return Transitions(states, actions, rewards[:, 0], next_states, done[:, 0])
+
+    def state(self) -> State:
+        """All transitions, the oldest first."""
+        return {"rows": np.array(self._rows, np.float32).reshape(-1, self._width)}
+
+    def load_state(self, state: State) -> None:
+        """Hold the transitions of :meth:`state`, only the latest of them if not all fit."""
+        rows = np.array(state["rows"], np.float32)
+        if rows.shape[1:] != (self._width,):
+            shape = f"(n, {self._width})"
+            raise SearchError(f"saved transitions have shape {rows.shape}, expected {shape}")
+        self._rows = deque(rows, self._rows.maxlen)
+
+
+class Normalizer:
+    """Subtracts the running mean of all states seen and divides by their standard deviation.
+
+    FedGraph feeds the principal components as they are. Their variances differ by orders of
+    magnitude, and a network with one learning rate hardly sees the small ones.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._count = 0
+        self._mean = np.zeros(size)
+        self._squares = np.zeros(size)
+
+    def add(self, state: npt.NDArray[np.floating]) -> None:
+        """Count one more state (Welford's update)."""
+        self._count += 1
+        before = state - self._mean
+        self._mean = self._mean + before / self._count
+        self._squares = self._squares + before * (state - self._mean)
+
+    def __call__(self, states: npt.NDArray[np.floating]) -> npt.NDArray[np.float32]:
+        """The states [..., size] on the common scale; a constant component is only shifted."""
+        deviation = np.sqrt(self._squares / max(self._count, 1))
+        varies = deviation > 1e-6 * np.abs(self._mean) + 1e-12
+        scaled = (states - self._mean) / np.where(varies, deviation, 1.0)
+        return np.clip(scaled, -LIMIT, LIMIT).astype(np.float32)
+
+    def state(self) -> State:
+        """Number of states, their mean, and the sum of squares about it."""
+        return {"count": self._count, "mean": self._mean.copy(), "squares": self._squares.copy()}
+
+    def load_state(self, state: State) -> None:
+        """Continue where :meth:`state` was taken."""
+        mean, squares = (np.array(state[key], np.float64) for key in ("mean", "squares"))
+        if mean.shape != self._mean.shape or squares.shape != self._mean.shape:
+            raise SearchError(f"saved mean of shape {mean.shape}, expected {self._mean.shape}")
+        self._count, self._mean, self._squares = int(state["count"]), mean, squares
 
 
 class DDPG:
@@ -35,7 +114,7 @@ class DDPG:
     Args:
         state_size: Components of a state.
         action_size: d, components of an action.
-        seed_rng: Source of all chance: first weights, exploration, mini-batches.
+        seed_rng: Random generator of first weights, exploration and mini-batches.
         settings: Networks, learning and exploration.
 
     Raises:
@@ -51,19 +130,15 @@ class DDPG:
     ) -> None:
         if state_size < 1 or action_size < 1:
             raise SearchError(f"state size {state_size} and action size {action_size}: at least 1")
-        self.state_size = int(state_size)
-        self.action_size = int(action_size)
+        self.state_size = state_size
+        self.action_size = action_size
         self.settings = settings or DDPGSettings()
         self._rng = seed_rng
-        self._noise = self.settings.noise
+        #: Standard deviation of the exploration noise in this episode.
+        self.noise = self.settings.noise
         self._networks = self._new_networks(int(seed_rng.integers(1 << 63)))
         self._replay = self._new_replay()
-        self._normaliser = Normaliser(state_size)
-
-    @property
-    def noise(self) -> float:
-        """Standard deviation of the exploration noise in this episode."""
-        return self._noise
+        self._normalizer = Normalizer(state_size)
 
     def ask(self, state: npt.ArrayLike, explore: bool = True) -> npt.NDArray[np.float64]:
         """The action [d] for a state: μ(s), and noise on top of it if it is to explore.
@@ -72,9 +147,9 @@ class DDPG:
             SearchError: The state is of another size, or not finite.
         """
         seen = _vector("state", state, self.state_size)
-        action = self._networks.act(self._normaliser(seen))
+        action = self._networks.act(self._normalizer(seen))
         if explore:
-            action = action + self._rng.normal(0, self._noise, self.action_size)
+            action = action + self._rng.normal(0, self.noise, self.action_size)
         return np.clip(action, 0, 1)
 
     def tell(
@@ -87,13 +162,8 @@ class DDPG:
     ) -> None:
         """Store a transition, whether its action was asked or not.
 
-        Args:
-            state: Where the action was taken.
-            action: What was done, in [0, 1].
-            reward: What it earned.
-            next_state: Where it led.
-            done: Whether nothing can be earned after it. The paper has no such state: an episode
-                that is merely cut off after its last round is not done.
+        ``done`` says that nothing can be earned after it. The paper has no such state: an episode
+        that is merely cut off after its last round is not done.
 
         Raises:
             SearchError: A size is another, a number is not finite, or the action is outside.
@@ -104,20 +174,18 @@ class DDPG:
         then = _vector("next state", next_state, self.state_size)
         if np.any(taken < 0) or np.any(taken > 1):
             raise SearchError("an action lies in [0, 1] in every component")
-        self._normaliser.add(seen)
+        self._normalizer.add(seen)
         self._replay.add(seen, taken, earned, then, bool(done))
 
     def learn(self, steps: int = 1, critic_only: bool = False) -> dict[str, float] | None:
-        """Update all networks by mini-batches of what was told (Eq. 10-14).
+        """Update all networks by mini-batches of what was told (Eq. 10-14); one step in the paper.
 
-        Args:
-            steps: Number of mini-batches; Algorithm 4 takes one in every round.
-            critic_only: Leave the actor as it is: following a critic that has seen little, it
-                would run into a corner of the actions, where its gradient vanishes.
+        ``critic_only`` leaves the actor as it is: following a critic that has seen little, it would
+        run into a corner of the actions, where its gradient vanishes.
 
         Returns:
             Means over the steps of ``critic_loss`` (Eq. 10) and of ``value``, the critic's opinion
-            of the actor; nothing while fewer transitions are known than a batch has.
+            of the actor; nothing while there are fewer transitions than a batch has.
 
         Raises:
             SearchError: ``steps`` is below 1.
@@ -126,78 +194,73 @@ class DDPG:
             raise SearchError(f"learning takes at least 1 step, not {steps}")
         if len(self._replay) < self.settings.batch:
             return None
-        learnt = [self._learn(critic_only) for _ in range(steps)]
-        loss, value = np.mean(learnt, axis=0).tolist()
+        loss, value = np.mean([self._learn(critic_only) for _ in range(steps)], axis=0).tolist()
         return {"critic_loss": loss, "value": value}
 
     def end_episode(self) -> None:
         """Explore a little less from here on."""
-        self._noise = max(self._noise * self.settings.noise_decay, self.settings.noise_floor)
+        self.noise = max(self.noise * self.settings.noise_decay, self.settings.noise_floor)
 
     def state(self) -> State:
         """Networks, moments, transitions, scale of the states, noise and generator."""
         return {
             "layers": self._layers(),
-            "rng": generator_state(self._rng),
-            "noise": self._noise,
+            "rng": rng_state(self._rng),
+            "noise": self.noise,
             "replay": self._replay.state(),
-            "normaliser": self._normaliser.state(),
+            "normaliser": self._normalizer.state(),
             **self._networks.state(),
         }
 
     def load_state(self, state: State) -> None:
-        """Take up where :meth:`state` was taken.
+        """Continue where :meth:`state` was taken.
 
         Raises:
             SearchError: The state belongs to another agent; then nothing has changed.
         """
-        self._check_layers(state)
+        normalizer = self._saved_scale(state)
         networks, replay = self._new_networks(0), self._new_replay()
-        normaliser = Normaliser(self.state_size)
         networks.load_state(state)
         replay.load_state(state["replay"])
-        normaliser.load_state(state["normaliser"])
-        load_generator_state(self._rng, state["rng"])
-        self._networks, self._replay, self._normaliser = networks, replay, normaliser
-        self._noise = float(state["noise"])
+        load_rng(self._rng, state["rng"])
+        self._networks, self._replay, self._normalizer = networks, replay, normalizer
+        self.noise = float(state["noise"])
 
     def policy(self) -> State:
         """What it takes to act without exploration: the actor and the scale of the states."""
         return {
             "layers": self._layers(),
-            "normaliser": self._normaliser.state(),
-            "actor": weights(self._networks.actor),
+            "normaliser": self._normalizer.state(),
+            "actor": self._networks.state()["networks"]["actor"],
         }
 
     def load_policy(self, policy: State) -> None:
-        """Act as the agent whose :meth:`policy` it is.
-
-        Meant for acting. The critic knows nothing of this policy: an agent that is to go on
-        learning wants :meth:`load_state`.
+        """Act as the agent whose :meth:`policy` it is; to learn on, :meth:`load_state`.
 
         Raises:
             SearchError: The policy belongs to an agent of other sizes; then nothing has changed.
         """
-        self._check_layers(policy)
-        normaliser = Normaliser(self.state_size)
-        normaliser.load_state(policy["normaliser"])
+        normalizer = self._saved_scale(policy)
         self._networks.load_actor(policy["actor"])
-        self._normaliser = normaliser
+        self._normalizer = normalizer
 
     def _learn(self, critic_only: bool) -> tuple[float, float]:
         batch = self._replay.sample(self.settings.batch, self._rng)
-        states, next_states = self._normaliser(batch.states), self._normaliser(batch.next_states)
+        states, next_states = self._normalizer(batch.states), self._normalizer(batch.next_states)
         scaled = batch._replace(states=states, next_states=next_states)
         return self._networks.update(scaled, critic_only)
 
     def _layers(self) -> list[int]:
         return [self.state_size, *self.settings.hidden, self.action_size]
 
-    def _check_layers(self, saved: State) -> None:
-        if saved.get("layers") != self._layers():
-            raise SearchError(
-                f"the saved agent has layers {saved.get('layers')}, this one {self._layers()}"
-            )
+    def _saved_scale(self, saved: State) -> Normalizer:
+        """The scale of the states of an agent of the same sizes."""
+        given, own = saved.get("layers"), self._layers()
+        if given != own:
+            raise SearchError(f"the saved agent has layers {given}, this one {own}")
+        normalizer = Normalizer(self.state_size)
+        normalizer.load_state(saved["normaliser"])
+        return normalizer
 
     def _new_networks(self, seed: int) -> ActorCritic:
         generator = torch.Generator().manual_seed(seed)

@@ -1,20 +1,33 @@
-"""Evolution of a population of codes, as one step and as an ask/tell searcher."""
+"""Evolution of a population: its operators, one step of it, and an ask/tell searcher.
 
+FL-AGCNS says "evolutionary operations" and leaves them open. Ours are a tournament, uniform
+crossover, mutation of single genes, and survival of the best among parents and children. Several
+objectives become one order by non-dominated sorting with crowding (Deb et al., "A Fast and Elitist
+Multiobjective Genetic Algorithm: NSGA-II", IEEE TEC 2002): searchers only compare losses, so a rank
+can stand for a loss.
+"""
+
+from collections.abc import Container, Hashable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.search.codes import Codes, Losses, Population, SearchError, worst_if_diverged
-from autofgl.search.operators import (
-    crossover,
-    fresh_code,
-    mutate,
-    survivors,
-    tournament,
-    without_repeats,
+from autofgl.search.searcher import (
+    Candidate,
+    Candidates,
+    Losses,
+    SearchError,
+    State,
+    as_losses,
+    load_rng,
+    rng_state,
 )
-from autofgl.search.searcher import State, generator_state, load_generator_state
+from autofgl.search.space import TRIES, Population, SearchSpace
+
+#: Values of n candidates: ``[n]`` of one objective, or ``[n, k]`` of several.
+Values = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,7 @@ class Variation:
     """How children come about.
 
     Attributes:
-        entrants: Codes in a tournament.
+        entrants: Candidates in a tournament.
         crossover: Probability that a gene comes from the second parent.
         mutation: Probability that a gene changes.
 
@@ -42,110 +55,204 @@ class Variation:
 DEFAULT = Variation()
 
 
+def tournament(losses: Losses, n: int, size: int, rng: np.random.Generator) -> Rows:
+    """Indices [n] of the winners of ``n`` tournaments among ``size`` random entrants each."""
+    entrants = rng.integers(0, len(losses), (n, size))
+    winners = np.argmin(losses[entrants], axis=1, keepdims=True)
+    return np.take_along_axis(entrants, winners, axis=1)[:, 0].astype(np.intp)
+
+
+def survivors(space: SearchSpace, population: Population, losses: Losses, n: int) -> Rows:
+    """Indices of the best ``n`` different candidates, best first; of equals the earlier."""
+    unique = space.unique(population)
+    order = np.argsort(losses[unique], kind="stable")[:n]
+    return unique[order].astype(np.intp)
+
+
+def fresh_mutant(
+    space: SearchSpace,
+    candidate: Candidate,
+    taken: Container[Hashable],
+    rate: float,
+    rng: np.random.Generator,
+) -> Candidate:
+    """The candidate itself if it is not taken, else the first free mutant on a random walk from it.
+
+    If the walk leads nowhere new, a random candidate takes its place.
+    """
+    for _ in range(TRIES):
+        if space.key(candidate) not in taken:
+            return candidate
+        candidate = space.mutate(space.stack([candidate]), rate, rng)[0]
+    return space.fresh(taken, rng)
+
+
+def without_repeats(
+    space: SearchSpace,
+    population: Population,
+    taken: set[Hashable],
+    rate: float,
+    rng: np.random.Generator,
+) -> Population:
+    """The population with all that is taken, or that an earlier row has, made mutants."""
+    taken = set(taken)
+    fresh = np.empty_like(population)
+    for row, candidate in enumerate(population):
+        fresh[row] = fresh_mutant(space, candidate, taken, rate, rng)
+        taken.add(space.key(fresh[row]))
+    return fresh
+
+
 def offspring(
-    codes: Codes,
+    space: SearchSpace,
     parents: Population,
     losses: Losses,
     n: int,
     rng: np.random.Generator,
     variation: Variation = DEFAULT,
 ) -> Population:
-    """Children [n, genes] of tournament winners, none of them equal to a parent or to another.
+    """``n`` children of tournament winners, none of them equal to a parent or to another.
 
-    Args:
-        codes: The space.
-        parents: Codes [m, genes].
-        losses: Their losses [m]; only the order counts, so ranks will do for several objectives.
-        n: Number of children.
-        rng: Source of all chance.
-        variation: How children come about.
+    Of the parents' losses only the order counts, so ranks will do for several objectives.
     """
-    losses = worst_if_diverged(losses, len(parents))
+    losses = as_losses(losses, len(parents))
     mothers = parents[tournament(losses, n, variation.entrants, rng)]
     fathers = parents[tournament(losses, n, variation.entrants, rng)]
-    children = crossover(mothers, fathers, variation.crossover, rng)
-    children = mutate(codes, children, variation.mutation, rng)
-    return without_repeats(codes, children, set(codes.keys(parents)), variation.mutation, rng)
+    children = space.crossover(mothers, fathers, variation.crossover, rng)
+    children = space.mutate(children, variation.mutation, rng)
+    return without_repeats(space, children, set(space.keys(parents)), variation.mutation, rng)
+
+
+def ranks(values: Values) -> Losses:
+    """One number for each candidate, lower is better: a single objective is its own rank.
+
+    Of several, the whole part is the front a candidate lies on, and the fraction is the smaller the
+    more room it has on its front (NSGA-II, crowded comparison).
+    """
+    if values.ndim == 1 or values.shape[1] == 1:
+        return np.asarray(values.reshape(-1), np.float64)
+    order = np.zeros(len(values))
+    for number, rows in enumerate(fronts(values)):
+        order[rows] = number + 0.5 / (1 + crowding(values[rows]))
+    return order
+
+
+def fronts(values: Values) -> list[Rows]:
+    """Rows by front: those that no row dominates, then those that only these dominate, and so on.
+
+    A row dominates another if it is nowhere worse and somewhere better.
+    """
+    finite = np.where(np.isfinite(values), values, np.finfo(np.float64).max)
+    nowhere_worse = (finite[:, None] <= finite[None]).all(-1)
+    somewhere_better = (finite[:, None] < finite[None]).any(-1)
+    dominates = np.asarray(nowhere_worse & somewhere_better)
+    left = np.arange(len(values))
+    by_front = []
+    while len(left):
+        free = ~dominates[np.ix_(left, left)].any(0)
+        by_front.append(left[free])
+        left = left[~free]
+    return by_front
+
+
+def crowding(values: Values) -> Losses:
+    """Room around each row of one front: the sides of the box its neighbors span, ``[n]``.
+
+    Objectives are scaled to their range on the front; rows at an end have infinite room.
+    """
+    room = np.zeros(len(values))
+    for column in np.where(np.isfinite(values), values, np.finfo(np.float32).max).T:
+        order = np.argsort(column, kind="stable")
+        ordered = column[order]
+        span = ordered[-1] - ordered[0]
+        room[order[[0, -1]]] = np.inf
+        if span > 0:
+            room[order[1:-1]] += (ordered[2:] - ordered[:-2]) / span
+    return room
 
 
 class Evolution:
     """A population that keeps the best of parents and children.
 
-    The first ``size`` codes are random. From then on children are asked, and what is told competes
-    with the population for its ``size`` places. A code that is told again takes its new loss.
+    The first ``size`` candidates are random. From then on children are asked, and what is told
+    competes with the population for its places. A candidate that is told again takes its new loss.
 
     Args:
-        codes: The space.
+        space: The space.
         size: |P|.
-        rng: Source of all chance.
+        rng: Random generator.
         variation: How children come about.
-        initial: Codes to be asked first, for a warm start.
+        initial: Candidates to be asked first, for a warm start.
 
     Raises:
-        SearchError: There is no place in the population, or an initial code is not of the space.
+        SearchError: There is no place in the population, or an initial one is not of the space.
     """
 
     def __init__(
         self,
-        codes: Codes,
+        space: SearchSpace,
         size: int,
         rng: np.random.Generator,
         variation: Variation = DEFAULT,
-        initial: npt.ArrayLike = (),
+        initial: Candidates = (),
     ) -> None:
         if size < 1:
-            raise SearchError(f"a population needs at least one code, not {size}")
-        self.codes = codes
+            raise SearchError(f"a population needs at least one candidate, not {size}")
+        self.space = space
         self.size = size
         self.variation = variation
-        self.population = codes.stack([])
+        self.population = space.stack([])
         self.losses: Losses = np.zeros(0)
         self._rng = rng
-        self._queue = codes.check(np.array(initial, np.int64).reshape(-1, codes.genes))
+        self._queue = space.checked(initial)
 
-    def ask(self, n: int = 1) -> Population:
-        """Initial codes first, then random ones until the population is full, then children."""
+    def ask(self, n: int = 1) -> Candidates:
+        """Initial candidates, then random ones until the population is full, then children."""
         queued, self._queue = self._queue[:n], self._queue[n:]
         missing = n - len(queued)
         if len(self.population) < self.size:
-            more = self._random(missing, {*self.codes.keys(queued)})
+            more = self._random(missing, {*self.space.keys(queued)})
         else:
             more = offspring(
-                self.codes, self.population, self.losses, missing, self._rng, self.variation
+                self.space, self.population, self.losses, missing, self._rng, self.variation
             )
-        return np.concatenate([queued, more])
+        return self.space.candidates(np.concatenate([queued, more]))
 
-    def tell(self, codes: npt.ArrayLike, losses: npt.ArrayLike) -> None:
-        """Let the codes compete with the population."""
-        told = self.codes.check(codes)
-        fresh = worst_if_diverged(losses, len(told))
-        again = set(self.codes.keys(told))
-        kept = [key not in again for key in self.codes.keys(self.population)]
-        population = np.concatenate([self.population[kept], told])
+    def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
+        """Let the candidates compete with the population."""
+        rivals = self.space.checked(candidates)
+        fresh = as_losses(losses, len(rivals))
+        again = set(self.space.keys(rivals))
+        kept = [key not in again for key in self.space.keys(self.population)]
+        population = np.concatenate([self.population[kept], rivals])
         all_losses = np.concatenate([self.losses[kept], fresh])
-        best = survivors(self.codes, population, all_losses, self.size)
+        best = survivors(self.space, population, all_losses, self.size)
         self.population, self.losses = population[best], all_losses[best]
 
+    def fail(self, candidate: Candidate) -> None:
+        """Nothing is remembered of what was asked."""
+        self.space.check(candidate)
+
     def state(self) -> State:
-        """Generator, population, its losses, and what is left of the initial codes."""
+        """Generator, population, its losses, and what is left of the initial candidates."""
         return {
-            "rng": generator_state(self._rng),
-            "population": self.population,
+            "rng": rng_state(self._rng),
+            "population": self.space.candidates(self.population),
             "losses": self.losses,
-            "queue": self._queue,
+            "queue": self.space.candidates(self._queue),
         }
 
     def load_state(self, state: State) -> None:
-        """Take up where :meth:`state` was taken."""
-        population, queue = self.codes.check(state["population"]), self.codes.check(state["queue"])
-        losses = worst_if_diverged(state["losses"], len(population))
-        load_generator_state(self._rng, state["rng"])
+        """See :class:`~autofgl.search.searcher.Searcher`."""
+        population, queue = (self.space.checked(state[key]) for key in ("population", "queue"))
+        losses = as_losses(state["losses"], len(population))
+        load_rng(self._rng, state["rng"])
         self.population, self.losses, self._queue = population, losses, queue
 
-    def _random(self, n: int, taken: set[bytes]) -> Population:
-        taken |= {*self.codes.keys(self.population)}
-        drawn = []
+    def _random(self, n: int, taken: set[Hashable]) -> Population:
+        taken |= {*self.space.keys(self.population)}
+        fresh = []
         for _ in range(n):
-            drawn.append(fresh_code(self.codes, taken, self._rng))
-            taken.add(self.codes.key(drawn[-1]))
-        return self.codes.stack(drawn)
+            fresh.append(self.space.fresh(taken, self._rng))
+            taken.add(self.space.key(fresh[-1]))
+        return self.space.stack(fresh)

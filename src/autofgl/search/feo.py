@@ -1,4 +1,4 @@
-"""Federated evolutionary optimisation (FEO): the pieces of FL-AGCNS's Algorithms 1 and 2.
+"""Federated evolutionary optimization (FEO): the pieces of FL-AGCNS's Algorithms 1 and 2.
 
 Wang et al., "FL-AGCNS: Federated Learning Framework for Automatic Graph Convolutional Network
 Search" (2021). The controller evolves the population P by the federated loss FLL (Eq. 1), every
@@ -12,7 +12,7 @@ line who        what
 2, 3 controller FLL(P); P_FL = :func:`evolve` (P, FLL(P))
 3-5  client i   :func:`client_step`: P_Gi from P_Gi and P_FL; its best codes P'_Gi
 6    client i   P'_Gi, and the losses of P_FL, encrypted
-4-6  controller FLL(P_FL); P = :func:`merge` (P'_G1, ..., P'_GN, P_FL, FLL(P_FL))
+4-6  controller FLL(P_FL); P = :func:`next_population` (P'_G1, ..., P'_GN, P_FL, FLL(P_FL))
 ==== ========== ====================================================================
 
 The paper leaves three things open, which we read so:
@@ -27,17 +27,56 @@ The paper leaves three things open, which we read so:
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from autofgl.search.codes import Codes, Losses, Population, SearchError, worst_if_diverged
-from autofgl.search.evolution import DEFAULT, Variation, offspring
-from autofgl.search.memo import Evaluate
-from autofgl.search.operators import survivors, without_repeats
-from autofgl.search.pareto import ranks
+from autofgl.search.evolution import (
+    DEFAULT,
+    Variation,
+    offspring,
+    ranks,
+    survivors,
+    without_repeats,
+)
+from autofgl.search.searcher import Losses, SearchError, as_losses
+from autofgl.search.space import Population, SearchSpace
+
+#: Losses [n] of n candidates, or the values [n, k] of several objectives.
+Evaluate: TypeAlias = Callable[[Population], Losses]
+
+
+class Memo:
+    """Evaluates every network once, however often and in whichever form it is asked for.
+
+    It holds as long as the weights do: :meth:`clear` it when they change.
+
+    Args:
+        space: The space.
+        evaluate: Gives the losses of candidates that were not evaluated yet.
+    """
+
+    def __init__(self, space: SearchSpace, evaluate: Evaluate) -> None:
+        self.evaluated = 0
+        self._space = space
+        self._evaluate = evaluate
+        self._losses: dict[Hashable, Any] = {}
+
+    def __call__(self, population: Population) -> Losses:
+        """Losses of a population; only those of new networks are computed."""
+        keys = self._space.keys(population)
+        rows = [row for row in self._space.unique(population) if keys[row] not in self._losses]
+        if rows:
+            losses = as_losses(self._evaluate(population[rows]), len(rows), objectives=True)
+            self._losses.update(zip((keys[row] for row in rows), losses.tolist(), strict=True))
+            self.evaluated += len(rows)
+        return np.array([self._losses[key] for key in keys], np.float64)
+
+    def clear(self) -> None:
+        """Forget all losses."""
+        self._losses.clear()
 
 
 def gamma(t: int, start: float = 0.5, decay: float = 0.99) -> float:
@@ -45,17 +84,11 @@ def gamma(t: int, start: float = 0.5, decay: float = 0.99) -> float:
     return float(start * decay**t)
 
 
-@dataclass(frozen=True)
-class Quotas:
-    """How many codes of the next P come from whom; they add up to |P|.
+class Quotas(NamedTuple):
+    """How many codes of the next P come from whom; they add up to |P|."""
 
-    Attributes:
-        clients: Codes of each client, in the order of the validation counts.
-        controller: Codes that the controller keeps of P_FL.
-    """
-
-    clients: tuple[int, ...]
-    controller: int
+    clients: tuple[int, ...]  # codes of each client, in the order of the validation counts
+    controller: int  # codes that the controller keeps of P_FL
 
 
 def quotas(population: int, gamma: float, val_counts: Sequence[int]) -> Quotas:
@@ -83,45 +116,30 @@ def quotas(population: int, gamma: float, val_counts: Sequence[int]) -> Quotas:
 
 
 def evolve(
-    codes: Codes,
+    space: SearchSpace,
     population: Population,
     losses: Losses,
     rng: np.random.Generator,
     variation: Variation = DEFAULT,
 ) -> Population:
-    """P_FL from P (Algorithm 1, controller line 3): all parents, then as many children.
+    """P_FL from P and FLL(P) (Algorithm 1, controller line 3): all parents, then as many children.
 
-    Args:
-        codes: The space.
-        population: P [|P|, genes].
-        losses: FLL(P).
-        rng: Source of all chance.
-        variation: How children come about.
-
-    Returns:
-        P_FL [2 |P|, genes]. Which of it survives is settled in :func:`merge`.
+    Which of its 2 |P| codes survive is settled in :func:`next_population`.
     """
-    children = offspring(codes, population, losses, len(population), rng, variation)
+    children = offspring(space, population, losses, len(population), rng, variation)
     return np.concatenate([population, children])
 
 
-@dataclass(frozen=True)
-class ClientStep:
-    """What is left of a client's step.
+class ClientStep(NamedTuple):
+    """What is left of a client's step."""
 
-    Attributes:
-        population: The new P_Gi, best first.
-        losses: The client's losses of it, or their ranks where there are several objectives.
-        best: P'_Gi, the codes for the controller.
-    """
-
-    population: Population
-    losses: Losses
-    best: Population
+    population: Population  # the new P_Gi, best first
+    losses: Losses  # the client's losses of it, or their ranks if there are several objectives
+    best: Population  # P'_Gi, the codes for the controller
 
 
 def client_step(
-    codes: Codes,
+    space: SearchSpace,
     own: Population,
     shared: Population,
     evaluate: Evaluate,
@@ -129,32 +147,25 @@ def client_step(
     rng: np.random.Generator,
     variation: Variation = DEFAULT,
 ) -> ClientStep:
-    """The client's optimiser (Algorithm 1, client lines 3 to 5).
+    """The client's optimizer (Algorithm 1, client lines 3 to 5).
 
-    Args:
-        codes: The space.
-        own: P_Gi [|P|, genes]; in the first generation P itself (Algorithm 2, line 3).
-        shared: P_FL.
-        evaluate: The client's own validation losses, alone or with other objectives. It is asked
-            for all of ``own`` and ``shared``, and for |P| children; a
-            :class:`~autofgl.search.memo.Memo` spares what is known.
-        quota: How many codes go to the controller.
-        rng: Source of all chance, the client's own.
-        variation: How children come about.
+    ``own`` is P_Gi, in the first generation P itself (Algorithm 2, line 3), and ``shared`` is P_FL.
+    The client's own validation losses, alone or with other objectives, are asked for both and for
+    |P| children; :class:`Memo` spares repeats. ``quota`` codes go to the controller.
     """
     pool = np.concatenate([own, shared])
-    pool = pool[codes.unique(pool)]  # line 3
-    values = worst_if_diverged(evaluate(pool), len(pool), objectives=True)
-    children = offspring(codes, pool, ranks(values), len(own), rng, variation)  # line 4
+    pool = pool[space.unique(pool)]  # line 3
+    values = as_losses(evaluate(pool), len(pool), objectives=True)
+    children = offspring(space, pool, ranks(values), len(own), rng, variation)  # line 4
     pool = np.concatenate([pool, children])
-    fresh = worst_if_diverged(evaluate(children), len(children), objectives=True)
+    fresh = as_losses(evaluate(children), len(children), objectives=True)
     losses = ranks(np.concatenate([values, fresh]))
-    best = survivors(codes, pool, losses, len(own))
+    best = survivors(space, pool, losses, len(own))
     return ClientStep(pool[best], losses[best], pool[best[:quota]])  # line 5
 
 
-def merge(
-    codes: Codes,
+def next_population(
+    space: SearchSpace,
     client_codes: Sequence[Population],
     shared: Population,
     losses: Losses,
@@ -164,29 +175,27 @@ def merge(
 ) -> Population:
     """The next P (Algorithm 1, controller lines 5 and 6).
 
-    The controller fills the places that the clients' codes leave. With every client's full quota
-    these are its own |P| (1 - γ); if a client was lost, its places are filled too.
+    First the controller's codes, best first, then the clients'. The controller fills the places
+    that the clients' codes leave. With every client's full quota these are its own |P| (1 - γ); if
+    a client was lost, its places are filled too. Repeated codes mutate.
 
     Args:
-        codes: The space.
+        space: The space.
         client_codes: P'_Gi of each client that answered.
         shared: P_FL.
         losses: FLL(P_FL).
         size: |P|.
-        rng: Source of all chance.
-        variation: The rate at which repeated codes mutate.
-
-    Returns:
-        P [|P|, genes]: the controller's codes, best first, then the clients'.
+        rng: Random generator.
+        variation: Has the rate of mutation.
 
     Raises:
         SearchError: A client's code is not of the space, or there are more than |P|.
     """
-    received = np.concatenate([codes.stack([]), *map(codes.check, client_codes)])
+    received = np.concatenate([space.stack([]), *map(space.checked, client_codes)])
     if len(received) > size:
         raise SearchError(f"clients sent {len(received)} codes for {size} places")
-    best = survivors(codes, shared, worst_if_diverged(losses, len(shared)), size - len(received))
+    best = survivors(space, shared, as_losses(losses, len(shared)), size - len(received))
     population = np.concatenate([shared[best], received])
-    # only in a space with fewer networks than places
-    population = np.resize(population, (size, codes.genes))
-    return without_repeats(codes, population, set(), variation.mutation, rng)
+    # repeats only in a space with fewer networks than places
+    population = population[np.arange(size) % max(len(population), 1)]
+    return without_repeats(space, population, set(), variation.mutation, rng)

@@ -1,23 +1,25 @@
 """The genetic algorithm of clients that configure themselves (Rezaei et al., 2024, section 3.1).
 
-Its operators are pure functions of chromosomes and a generator. As everywhere in this package
-**lower is better**: a caller with an accuracy tells its negative.
+Uniform crossover and random mutation are those of :class:`~autofgl.search.space.SearchSpace`.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.search.codes import Losses, SearchError, worst_if_diverged
-from autofgl.search.genes import Chromosome, Genes
-from autofgl.search.searcher import State, generator_state, load_generator_state
-
-#: How often a fresh chromosome is looked for at random, and how large a space may be to be listed
-#: when that fails.
-TRIES, LISTABLE = 64, 1 << 16
+from autofgl.search.searcher import (
+    Candidate,
+    Candidates,
+    Losses,
+    SearchError,
+    State,
+    as_losses,
+    load_rng,
+    rng_state,
+)
+from autofgl.search.space import TRIES, SearchSpace
 
 
 @dataclass(frozen=True)
@@ -27,15 +29,12 @@ class Breeding:
     Attributes:
         retention: Share of a population, the best, that lives on (step 3); rounded, at least one
             and never all.
-        random_selection: Probability with which each of the others lives on too. The paper says
-            "0.1 chromosomes are randomly chosen from the remaining population", which is the same
-            on average.
-        crossover: Probability that a child's gene is the father's and not the mother's (uniform
-            crossover, step 4). All places that are left go to children, so it is no probability
-            of having a child.
+        random_selection: Probability with which each of the others lives on too, on average the
+            paper's "0.1 chromosomes are randomly chosen from the remaining population".
+        crossover: Probability that a child's gene is the father's and not the mother's (step 4).
+            All places that are left go to children, so it is no probability of having a child.
         mutation: Probability that a child is mutated (step 5: "some chromosomes may undergo
-            mutation, while others may not"). One gene, drawn at random among those with a choice,
-            then takes another random value.
+            mutation, while others may not"). One gene with a choice then takes another value.
 
     Raises:
         SearchError: A rate is no probability.
@@ -55,232 +54,188 @@ class Breeding:
 PAPER = Breeding()
 
 
-def select(
+def select_parents(
     losses: Losses, retention: float, random_selection: float, rng: np.random.Generator
 ) -> list[int]:
-    """Indices of those that live on, best first; of equals the earlier is the better.
-
-    At least one place is left for a child.
-    """
+    """Indices of those that live on, best first; at least one place is left for a child."""
     order = np.argsort(losses, kind="stable")
     kept = min(max(1, round(retention * len(order))), len(order) - 1)
     lucky = rng.random(len(order) - kept) < random_selection
     return [*order[:kept].tolist(), *order[kept:][lucky].tolist()][: len(order) - 1]
 
 
-def crossover(
-    mother: Chromosome, father: Chromosome, rate: float, rng: np.random.Generator
-) -> Chromosome:
-    """Uniform crossover: each gene is the father's with probability ``rate``, else the mother's."""
-    takes = rng.random(len(mother)) < rate
-    return {
-        name: father[name] if takes_father else value
-        for (name, value), takes_father in zip(mother.items(), takes, strict=True)
-    }
-
-
-def mutate(genes: Genes, chromosome: Chromosome, rng: np.random.Generator) -> Chromosome:
-    """Random mutation: one gene that has a choice takes another value of those it may have."""
-    free = [gene for gene in genes.genes if gene.values is None or len(gene.values) > 1]
-    if not free:
-        return dict(chromosome)
-    gene = free[int(rng.integers(len(free)))]
-    before = chromosome[gene.name]
-    value = gene.draw(rng)
-    while value == before and type(value) is type(before):
-        value = gene.draw(rng)
-    return {**chromosome, gene.name: value}
-
-
 class Genetic:
     """A population in which the best, and a few others, live on and have children.
 
-    The first population is ``initial``, filled up with random chromosomes. When the losses of all
-    its members are known, the next one is bred. No chromosome that was ever told is bred again,
-    and a population holds none twice, unless the space is used up. Losses are remembered, so those
-    that live on are not asked again.
+    The first population is ``initial``, filled up with random candidates. When the losses of all
+    its members are there, the next one is bred. Nothing that was ever told is bred again, and a
+    population holds no candidate twice, unless the space is used up. Losses are remembered, so
+    those that live on are not asked again.
 
     Where losses cease to hold, as those of a client do when it receives new global weights,
     :meth:`renew` has the present population measured again: the paper's "chromosomes from the last
-    round are retained as the first chromosomes". Another searcher takes a population over as
-    ``initial``.
+    round are retained as the first chromosomes".
 
     Args:
-        genes: The space.
-        rng: Source of all chance.
-        size: Chromosomes in a population, at least two.
+        space: The space.
+        rng: Random generator.
+        size: Candidates in a population, at least two.
         breeding: How the next one comes about.
         initial: Members of the first population: the settings of the environment, or the last
             population of an earlier search. Repeats, and what exceeds ``size``, are left out.
 
     Raises:
-        SearchError: The size makes no sense, or an initial chromosome is not of the space.
+        SearchError: The size makes no sense, or an initial candidate is not of the space.
     """
 
     def __init__(
         self,
-        genes: Genes,
+        space: SearchSpace,
         rng: np.random.Generator,
         size: int = 20,
         breeding: Breeding = PAPER,
-        initial: Sequence[Mapping[str, Any]] = (),
+        initial: Candidates = (),
     ) -> None:
         if size < 2:
-            raise SearchError(f"a population needs at least two chromosomes, not {size}")
-        self.genes = genes
+            raise SearchError(f"a population needs at least two candidates, not {size}")
+        self.space = space
         self.size = size
         self.breeding = breeding
         self.generation = 0
         self._rng = rng
-        self._known: dict[str, tuple[Chromosome, float]] = {}
-        given: dict[str, Chromosome] = {}
-        for one in initial:
-            given.setdefault(genes.key(one), genes.check(one))
+        self._measured: dict[Hashable, tuple[Candidate, float]] = {}
+        given: dict[Hashable, Candidate] = {}
+        for one in space.checked(initial):
+            given.setdefault(space.key(one), one)
         self.population = [*given.values()][:size]
         self._fill(set(given), self._random)
         self._pending = list(self.population)
 
     @property
-    def best(self) -> tuple[Chromosome, float]:
-        """The chromosome with the lowest loss that was told, and that loss.
+    def best(self) -> tuple[Candidate, float]:
+        """The candidate with the lowest loss that was told, and that loss."""
+        if not self._measured:
+            raise SearchError("no candidate has a loss yet")
+        candidate, loss = min(self._measured.values(), key=lambda measured: measured[1])
+        return candidate.copy(), loss
 
-        Raises:
-            SearchError: None was told yet.
-        """
-        if not self._known:
-            raise SearchError("no chromosome has a loss yet")
-        chromosome, loss = min(self._known.values(), key=lambda known: known[1])
-        return dict(chromosome), loss
-
-    def ask(self, n: int | None = None) -> list[Chromosome]:
-        """Members of the population whose loss is not known: all, or the first ``n``.
+    def ask(self, n: int | None = None) -> Candidates:
+        """Members of the population whose loss is missing: all, or the first ``n``.
 
         There may be fewer than ``n``, but none only for ``n`` = 0. What was asked and not told is
-        asked again. When the losses of all members are known, the next population is bred first.
+        asked again. When the losses of all members are there, the next population is bred first.
         """
         if not self._pending:
             self._breed()
-        return [dict(one) for one in self._pending[:n]]
+        return self._plain(self._pending[:n])
 
-    def tell(self, chromosomes: Sequence[Mapping[str, Any]], losses: npt.ArrayLike) -> None:
-        """Losses of chromosomes, asked or not; lower is better, NaN and inf count as worst.
+    def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
+        """See :class:`~autofgl.search.searcher.Searcher`; strangers are remembered and no more."""
+        checked = self.space.checked(candidates)
+        values = as_losses(losses, len(checked)).tolist()
+        keys = self.space.keys(checked)
+        self._measured.update(zip(keys, zip(checked, values, strict=True), strict=True))
+        self._pending = [one for one in self._pending if self.space.key(one) not in keys]
 
-        Those that are not of the population are remembered and no more.
+    def fail(self, candidate: Candidate) -> None:
+        """It stays among those that are asked."""
+        self.space.check(candidate)
 
-        Raises:
-            SearchError: There are not as many losses, or a chromosome is not of the space.
-        """
-        told = [self.genes.check(one) for one in chromosomes]
-        values = worst_if_diverged(losses, len(told)).tolist()
-        keys = [self.genes.key(one) for one in told]
-        self._known.update(zip(keys, zip(told, values, strict=True), strict=True))
-        self._pending = [one for one in self._pending if self.genes.key(one) not in keys]
-
-    def renew(self, guests: Sequence[Mapping[str, Any]] = ()) -> None:
+    def renew(self, guests: Candidates = ()) -> None:
         """Forget all losses, since they do not hold any more; the population is asked again.
 
-        Args:
-            guests: Chromosomes that must be in it. Those that are not take the last places.
-
-        Raises:
-            SearchError: A guest is not of the space.
+        ``guests`` are candidates that must be in it; those that are not take the last places.
         """
-        self._known.clear()
-        present = {self.genes.key(one) for one in self.population}
-        new = {self.genes.key(one): self.genes.check(one) for one in guests}
+        new = {self.space.key(one): one for one in self.space.checked(guests)}
+        self._measured.clear()
+        present = {self.space.key(one) for one in self.population}
         missing = [one for key, one in new.items() if key not in present]
         self.population = [*self.population[: self.size - len(missing)], *missing]
         self._pending = list(self.population)
 
     def state(self) -> State:
-        """Generator, population, what is known, and what is left to ask."""
+        """Generator, population, what was measured, and what is left to ask."""
         return {
-            "rng": generator_state(self._rng),
+            "rng": rng_state(self._rng),
             "generation": self.generation,
-            "population": [dict(one) for one in self.population],
-            "pending": [dict(one) for one in self._pending],
-            "known": [dict(one) for one, _ in self._known.values()],
-            "losses": np.array([loss for _, loss in self._known.values()], np.float64),
+            "population": self._plain(self.population),
+            "pending": self._plain(self._pending),
+            "measured": self._plain(one for one, _ in self._measured.values()),
+            "losses": np.array([loss for _, loss in self._measured.values()], np.float64),
         }
 
     def load_state(self, state: State) -> None:
-        """Take up where :meth:`state` was taken.
-
-        Raises:
-            SearchError: The state is of another space or size, or not whole.
-        """
-        population, pending, told = (
-            [self.genes.check(one) for one in state[key]]
-            for key in ("population", "pending", "known")
+        """See :class:`~autofgl.search.searcher.Searcher`."""
+        population, pending, candidates = (
+            [*self.space.checked(state[key])] for key in ("population", "pending", "measured")
         )
-        losses = worst_if_diverged(state["losses"], len(told)).tolist()
-        keys = [self.genes.key(one) for one in told]
-        known = dict(zip(keys, zip(told, losses, strict=True), strict=True))
-        accounted = known.keys() | {self.genes.key(one) for one in pending}
-        if len(population) != self.size or not accounted >= set(map(self.genes.key, population)):
+        losses = as_losses(state["losses"], len(candidates)).tolist()
+        keys = map(self.space.key, candidates)
+        measured = dict(zip(keys, zip(candidates, losses, strict=True), strict=True))
+        accounted = measured.keys() | set(map(self.space.key, pending))
+        if len(population) != self.size or not accounted >= set(map(self.space.key, population)):
             raise SearchError(f"not the state of a population of {self.size}")
-        load_generator_state(self._rng, state["rng"])
+        load_rng(self._rng, state["rng"])
         self.generation, self.population = state["generation"], population
-        self._pending, self._known = pending, known
+        self._pending, self._measured = pending, measured
+
+    def _plain(self, candidates: Candidates) -> Candidates:
+        return self.space.candidates(self.space.stack(candidates))
 
     def _breed(self) -> None:
         """Steps 3 to 5 of section 3.1."""
-        losses = np.array([self._known[self.genes.key(one)][1] for one in self.population])
-        ways = self.breeding
-        kept = select(losses, ways.retention, ways.random_selection, self._rng)
+        losses = np.array([self._measured[self.space.key(one)][1] for one in self.population])
+        rates = self.breeding
+        kept = select_parents(losses, rates.retention, rates.random_selection, self._rng)
         parents = [self.population[index] for index in kept]
         self.population = list(parents)
-        self._fill(set(self._known), lambda: self._child(parents))
+        self._fill(set(self._measured), lambda: self._child(parents))
         self._pending = self.population[len(parents) :]
         self.generation += 1
 
-    def _fill(self, taken: set[str], make: Callable[[], Chromosome]) -> None:
-        """Fill the population up with chromosomes that are not taken."""
+    def _fill(self, taken: set[Hashable], make: Callable[[], Candidate]) -> None:
+        """Fill the population up with candidates that are not taken."""
         while len(self.population) < self.size:
             one = self._fresh(make(), taken)
-            taken.add(self.genes.key(one))
+            taken.add(self.space.key(one))
             self.population.append(one)
 
-    def _random(self) -> Chromosome:
-        return self.genes.draw(self._rng)
+    def _random(self) -> Candidate:
+        return self.space.draw(self._rng)
 
-    def _child(self, parents: Sequence[Chromosome]) -> Chromosome:
+    def _child(self, parents: Sequence[Candidate]) -> Candidate:
         """A child of two different parents, where there are two."""
         pair = self._rng.permutation(len(parents))[:2].tolist()
-        mother, father = parents[pair[0]], parents[pair[-1]]
-        child = crossover(mother, father, self.breeding.crossover, self._rng)
+        mother, father = (self.space.stack([parents[place]]) for place in (pair[0], pair[-1]))
+        child = self.space.crossover(mother, father, self.breeding.crossover, self._rng)[0]
         if self._rng.random() < self.breeding.mutation:
-            child = mutate(self.genes, child, self._rng)
+            child = self.space.mutant(child, self._rng)
         return child
 
-    def _fresh(self, one: Chromosome, taken: Set[str]) -> Chromosome:
-        """The chromosome itself if it is not taken, else the first such mutant on a random walk.
+    def _fresh(self, one: Candidate, taken: set[Hashable]) -> Candidate:
+        """The candidate itself if it is not taken, else the first such mutant on a random walk.
 
         If that leads nowhere new: a random one, one of a list of all, and at last a repeat.
         """
-        if len(taken) >= self.genes.size:
+        if len(taken) >= self.space.size:
             return one
         mutant = one
         for _ in range(TRIES):
-            if self.genes.key(mutant) not in taken:
+            if self.space.key(mutant) not in taken:
                 return mutant
-            mutant = mutate(self.genes, mutant, self._rng)
-        for _ in range(TRIES):
-            drawn = self._random()
-            if self.genes.key(drawn) not in taken:
-                return drawn
-        if self.genes.size <= LISTABLE:
-            left = [one for one in self.genes.listed() if self.genes.key(one) not in taken]
-            if left:
-                return left[int(self._rng.integers(len(left)))]
-        return one
+            mutant = self.space.mutant(mutant, self._rng)
+        random = self.space.fresh(taken, self._rng)
+        if self.space.key(random) not in taken:
+            return random
+        left = self.space.left(taken)
+        return left[int(self._rng.integers(len(left)))] if left else one
 
 
 class RandomChromosomes(Genetic):
-    """The same without heredity: who lives on does, but all others are drawn at random.
+    """The same without heredity: who lives on does, but all others are random.
 
-    So it costs as many evaluations as :class:`Genetic` and keeps the best that it found.
+    So it costs as many evaluations as :class:`Genetic` and keeps the best that it saw.
     """
 
-    def _child(self, parents: Sequence[Chromosome]) -> Chromosome:  # noqa: ARG002
+    def _child(self, parents: Sequence[Candidate]) -> Candidate:  # noqa: ARG002
         return self._random()

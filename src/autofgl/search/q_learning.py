@@ -8,15 +8,23 @@ choices (BlockQNN's shaped reward, r_t = r_T / T).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.search.codes import Code, Codes, Losses, Population, SearchError, worst_if_diverged
-from autofgl.search.operators import TRIES
-from autofgl.search.searcher import State, generator_state, load_generator_state
+from autofgl.search.searcher import (
+    Candidate,
+    Candidates,
+    Losses,
+    SearchError,
+    State,
+    as_losses,
+    load_rng,
+    rng_state,
+)
+from autofgl.search.space import TRIES, Code, Codes, SearchSpace
 
 #: Pairs (ε, number of codes that are asked with it); the last ε stays.
 Schedule: TypeAlias = Sequence[tuple[float, int]]
@@ -24,17 +32,9 @@ Schedule: TypeAlias = Sequence[tuple[float, int]]
 #: BlockQNN's schedule, with one code where it has an iteration of 64: half of the time is spent on
 #: pure exploration.
 BLOCKQNN: Schedule = (
-    (1.0, 95),
-    (0.9, 7),
-    (0.8, 7),
-    (0.7, 7),
-    (0.6, 10),
-    (0.5, 10),
-    (0.4, 10),
-    (0.3, 10),
-    (0.2, 10),
-    (0.1, 12),
-)
+    (1.0, 95), (0.9, 7), (0.8, 7), (0.7, 7), (0.6, 10),
+    (0.5, 10), (0.4, 10), (0.3, 10), (0.2, 10), (0.1, 12),
+)  # fmt: skip
 
 
 def scaled_schedule(total: int, shape: Schedule = BLOCKQNN) -> Schedule:
@@ -56,16 +56,15 @@ class QLearning:
     Like MetaQNN it does not ask for a network twice as long as the policy can find another.
 
     Args:
-        codes: The space.
-        rng: Source of all chance.
+        space: The space, without a continuum; its codes are what the agent plays.
+        rng: Random generator.
         schedule: ε by the number of codes asked; see :func:`scaled_schedule`.
         memory: How many previous genes a state holds.
-        rate: Learning rate of the Bellman update. The papers' 0.01 is meant for ten thousand codes;
+        rate: Learning rate of the Bellman update. The papers' 0.01 is for ten thousand codes;
             with a few hundred it learns too little.
-        replay: Codes that are drawn from the experience and learned from at each tell.
+        replay: Codes that are sampled from the experience and learned from at each tell.
         initial: First value of every action.
-        reward: Maps a finite loss to what is maximised. A diverged code gets the lowest reward so
-            far.
+        reward: Maps a finite loss to what is maximized; a diverged code has the lowest so far.
 
     Raises:
         SearchError: An option makes no sense.
@@ -73,7 +72,7 @@ class QLearning:
 
     def __init__(
         self,
-        codes: Codes,
+        space: SearchSpace,
         rng: np.random.Generator,
         schedule: Schedule = BLOCKQNN,
         *,
@@ -87,18 +86,19 @@ class QLearning:
             raise SearchError(f"memory {memory}, rate {rate}, replay {replay} make no sense")
         if not schedule or not all(0 <= epsilon <= 1 <= n + 1 for epsilon, n in schedule):
             raise SearchError(f"a schedule is pairs of ε in [0, 1] and a count, not {schedule}")
-        self.codes = codes
+        self.space = space
         self.schedule = tuple(schedule)
         self.memory = memory
         self.rate = rate
         self.replay = replay
         self.reward = reward
+        self._vectors = Codes(space.cardinalities)
         self._rng = rng
         self._asked = 0
         self._values = [np.full(shape, initial, np.float64) for shape in self._shapes()]
-        self._codes = codes.stack([])
+        self._codes = self._vectors.stack([])
         self._rewards: Losses = np.zeros(0)
-        self._seen: set[bytes] = set()
+        self._seen: set[Hashable] = set()
 
     @property
     def epsilon(self) -> float:
@@ -110,33 +110,38 @@ class QLearning:
             left -= count
         return self.schedule[-1][0]
 
-    def ask(self, n: int = 1) -> Population:
-        """Codes that the policy makes, new ones if it can."""
+    def ask(self, n: int = 1) -> Candidates:
+        """Candidates that the policy makes, new ones if it can."""
         asked: list[Code] = []
         taken = set(self._seen)
         for _ in range(n):
             asked.append(self._unseen(taken))
-            taken.add(self.codes.key(asked[-1]))
+            taken.add(self._key(asked[-1]))
             self._asked += 1
-        return self.codes.stack(asked)
+        return self.space.candidates(self.space.decode(self._vectors.stack(asked)))
 
-    def tell(self, codes: npt.ArrayLike, losses: npt.ArrayLike) -> None:
-        """Add the codes to the experience, learn from them, then from a replayed sample."""
-        told = self.codes.check(codes)
-        rewards = self._to_rewards(worst_if_diverged(losses, len(told)))
-        self._codes = np.concatenate([self._codes, told])
+    def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
+        """Add the candidates to the experience, learn from them, then from a replayed sample."""
+        checked = self.space.checked(candidates)
+        codes = self.space.encode(checked)
+        rewards = self._to_rewards(as_losses(losses, len(codes)))
+        self._codes = np.concatenate([self._codes, codes])
         self._rewards = np.concatenate([self._rewards, rewards])
-        self._seen.update(self.codes.keys(told))
-        for code, reward in zip(told, rewards, strict=True):
+        self._seen.update(self.space.keys(checked))
+        for code, reward in zip(codes, rewards, strict=True):
             self._learn(code, reward)
         replay = self.replay if len(self._codes) else 0
         for row in self._rng.integers(0, max(len(self._codes), 1), replay):
             self._learn(self._codes[row], self._rewards[row])
 
+    def fail(self, candidate: Candidate) -> None:
+        """What was only asked taught it nothing."""
+        self.space.check(candidate)
+
     def state(self) -> State:
         """Generator, values, experience and the place in the schedule."""
         return {
-            "rng": generator_state(self._rng),
+            "rng": rng_state(self._rng),
             "asked": self._asked,
             "values": [values.copy() for values in self._values],
             "codes": self._codes,
@@ -144,20 +149,20 @@ class QLearning:
         }
 
     def load_state(self, state: State) -> None:
-        """Take up where :meth:`state` was taken."""
-        codes = self.codes.check(state["codes"])
+        """See :class:`~autofgl.search.searcher.Searcher`."""
+        codes = self._vectors.checked(state["codes"])
         values = [np.array(table, np.float64) for table in state["values"]]
         if [table.shape for table in values] != self._shapes():
             raise SearchError("the saved values belong to another space or another memory")
-        load_generator_state(self._rng, state["rng"])
+        load_rng(self._rng, state["rng"])
         self._values, self._codes, self._asked = values, codes, state["asked"]
         self._rewards = np.array(state["rewards"], np.float64)
-        self._seen = set(self.codes.keys(codes))
+        self._seen = set(self.space.keys(self.space.decode(codes)))
 
     def _shapes(self) -> list[tuple[int, ...]]:
         """Of each gene's table: the values of up to ``memory`` genes before it, then its own."""
-        cardinalities = self.codes.cardinalities
-        return [cardinalities[max(0, g - self.memory) : g + 1] for g in range(self.codes.genes)]
+        counts = self.space.cardinalities
+        return [counts[max(0, g - self.memory) : g + 1] for g in range(len(counts))]
 
     def _actions(self, code: list[int], gene: int) -> npt.NDArray[np.float64]:
         """A view of the values of all choices of a gene after the genes before it."""
@@ -165,17 +170,20 @@ class QLearning:
         actions: npt.NDArray[np.float64] = self._values[gene][tuple(before)]
         return actions
 
-    def _unseen(self, taken: set[bytes]) -> Code:
+    def _unseen(self, taken: set[Hashable]) -> Code:
         for _ in range(TRIES):
             code = self._sample()
-            if self.codes.key(code) not in taken:
+            if self._key(code) not in taken:
                 break
         return code
 
+    def _key(self, code: Code) -> Hashable:
+        return self.space.key(self.space.decode(code[None])[0])
+
     def _sample(self) -> Code:
         """One code by the ε-greedy policy; equal values are equally likely."""
-        explore = self._rng.random(self.codes.genes) < self.epsilon
-        code: list[int] = self._rng.integers(0, self.codes.cardinalities).tolist()
+        explore = self._rng.random(len(self.space.genes)) < self.epsilon
+        code: list[int] = self._rng.integers(0, self.space.cardinalities).tolist()
         for gene in np.flatnonzero(~explore).tolist():
             actions = self._actions(code, gene)
             best = np.flatnonzero(actions == actions.max())
@@ -189,9 +197,9 @@ class QLearning:
         """
         ahead = 0.0
         choices = code.tolist()
-        for gene in reversed(range(self.codes.genes)):
+        for gene in reversed(range(len(choices))):
             actions = self._actions(choices, gene)
-            target = reward / self.codes.genes + ahead
+            target = reward / len(choices) + ahead
             actions[choices[gene]] += self.rate * (target - actions[choices[gene]])
             ahead = actions.max()
 
@@ -199,6 +207,6 @@ class QLearning:
         diverged = np.isinf(losses)
         rewards = np.zeros(len(losses))
         rewards[~diverged] = [self.reward(loss) for loss in losses[~diverged]]
-        known = np.concatenate([self._rewards, rewards[~diverged]])
-        rewards[diverged] = known.min() if known.size else 0.0
+        finite = np.concatenate([self._rewards, rewards[~diverged]])
+        rewards[diverged] = finite.min() if finite.size else 0.0
         return rewards

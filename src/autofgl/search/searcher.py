@@ -1,4 +1,7 @@
-"""What every searcher offers, and the state of its generator."""
+"""What every searcher offers, and what all of them need: losses, and the state of a generator.
+
+**Lower is better** everywhere in this package: a caller with an accuracy tells its complement.
+"""
 
 import json
 from typing import Any, Protocol, TypeAlias
@@ -6,28 +9,48 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.search.codes import Population, SearchError
+from autofgl.errors import AutoFGLError
 
 #: A payload: arrays, bytes, text, numbers, lists and dicts, so that it can go into a checkpoint.
 State: TypeAlias = dict[str, Any]
+#: A code, int64 [genes], or a chromosome, a plain dict: the searcher's space says which.
+Candidate: TypeAlias = Any
+#: Codes as the rows of an array, or a list of chromosomes.
+Candidates: TypeAlias = Any
+#: float64 [n], one for each candidate.
+Losses: TypeAlias = npt.NDArray[np.float64]
+
+
+class SearchError(AutoFGLError):
+    """A searcher was handed candidates, losses or a state that do not fit its space."""
 
 
 class Searcher(Protocol):
-    """Proposes codes and learns from their losses; it does not know how they are measured.
+    """Proposes candidates and learns from their losses; it does not know how they are measured.
 
-    Searchers are handed their generator. A searcher that has loaded a state asks exactly what the
-    one that gave it would have asked.
+    Candidates are those of its :class:`~autofgl.search.space.SearchSpace`. A searcher that has
+    loaded a state asks exactly what the one that gave it would have asked.
     """
 
-    def ask(self, n: int = 1) -> Population:
-        """Codes to evaluate [n, genes]."""
+    def ask(self, n: int = 1) -> Candidates:
+        """At most ``n`` candidates to measure; none only if nothing is left to ask."""
         ...
 
-    def tell(self, codes: npt.ArrayLike, losses: npt.ArrayLike) -> None:
-        """Losses of evaluated codes, asked or not; lower is better, NaN and inf count as worst.
+    def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
+        """Losses of candidates, asked or not; NaN and inf count as worst.
 
         Raises:
-            SearchError: Shapes do not fit, or a gene is outside the space.
+            SearchError: There are not as many losses, or a candidate is not of the space.
+        """
+        ...
+
+    def fail(self, candidate: Candidate) -> None:
+        """A candidate that was asked could not be measured, for reasons that are not its own.
+
+        It says nothing about the candidate, which may be asked again.
+
+        Raises:
+            SearchError: It is not of the space, or is known not to have been asked.
         """
         ...
 
@@ -36,17 +59,39 @@ class Searcher(Protocol):
         ...
 
     def load_state(self, state: State) -> None:
-        """Take up where :meth:`state` was taken."""
+        """Continue where :meth:`state` was taken.
+
+        Raises:
+            SearchError: The state is of another space or generator; then nothing has changed.
+        """
         ...
 
 
-def generator_state(rng: np.random.Generator) -> str:
+def as_losses(losses: Any, n: int, objectives: bool = False) -> Losses:
+    """The losses of ``n`` candidates as float64, with +inf for those that are not finite.
+
+    Args:
+        losses: One for each candidate, ``[n]``.
+        n: Number of candidates.
+        objectives: Whether each candidate may have several, ``[n, k]``.
+
+    Raises:
+        SearchError: There are not ``n`` losses.
+    """
+    given = np.array(losses, np.float64)
+    if given.shape[:1] != (n,) or given.ndim > 1 + objectives:
+        raise SearchError(f"losses have shape {given.shape}, expected ({n},)")
+    given[~np.isfinite(given)] = np.inf
+    return given
+
+
+def rng_state(rng: np.random.Generator) -> str:
     """The generator's state as JSON, since its integers have 128 bits and payloads have 64."""
     return json.dumps(rng.bit_generator.state, default=np.ndarray.tolist)
 
 
-def load_generator_state(rng: np.random.Generator, state: str) -> None:
-    """Let the generator go on where :func:`generator_state` was taken.
+def load_rng(rng: np.random.Generator, state: str) -> None:
+    """Let the generator go on where :func:`rng_state` was taken.
 
     Raises:
         SearchError: The text is no state of this kind of generator.

@@ -19,8 +19,8 @@ from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.nn.models.networks import build_network
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.settings import model_spec
-from autofgl.search.codes import SearchError
 from autofgl.search.genetic import Genetic, RandomChromosomes
+from autofgl.search.searcher import SearchError
 from autofgl.seeding import torch_generator
 from autofgl.sharing.meta.model import MetaModel, unseen
 

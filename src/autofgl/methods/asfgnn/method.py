@@ -38,11 +38,10 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.trials import Trial, Trials
-from autofgl.search.genes import Genes
-from autofgl.search.grid import GridSearch
-from autofgl.search.pruning import MedianRule
-from autofgl.search.random import RandomTuner
-from autofgl.search.tuner import Tuner
+from autofgl.search.baselines import GridSearch, RandomSearch
+from autofgl.search.bayes import MedianRule
+from autofgl.search.searcher import Searcher
+from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed
 from autofgl.sharing.own_encoder import OWN_ENCODER
 
@@ -219,14 +218,16 @@ class ASFGNN(Method):
         return self.engine(recipe, f"trial-{number}-", rounds=rounds, patience=0)
 
 
-def make_tuner(settings: ASFGNNSettings, genes: Genes, seed: int, path: Path | None) -> Tuner:
+def make_tuner(
+    settings: ASFGNNSettings, genes: SearchSpace, seed: int, path: Path | None
+) -> Searcher:
     """Who proposes hyper-parameters."""
     root = child_seed(seed, "tuner")
     if settings.searcher == "bayes":
         from autofgl.search.bayes import Bayes  # Optuna takes a while to import
 
         return Bayes(genes, root, startup=settings.startup, path=path)
-    return GridSearch(genes) if settings.searcher == "grid" else RandomTuner(genes, root)
+    return GridSearch(genes) if settings.searcher == "grid" else RandomSearch(genes, root)
 
 
 def with_hyper_parameters(outcome: Outcome, hyper: dict[str, dict[str, Any]]) -> Outcome:

@@ -8,8 +8,9 @@ from pydantic import Field, field_validator
 from autofgl.errors import UserError, unknown_name
 from autofgl.runtime.recipe import changed
 from autofgl.runtime.settings import ClientsSettings, Count, Share, TrainSettings
-from autofgl.search.codes import SearchError
-from autofgl.search.genes import Float, Gene, Genes, Integer, LogFloat, Ordinal
+from autofgl.search.genes import Float, Gene, Integer, LogFloat, Ordinal
+from autofgl.search.searcher import SearchError
+from autofgl.search.space import SearchSpace
 
 #: What each client may have a value of its own for.
 OWN = ("dropout", "weight_decay", "layers", "lr")
@@ -91,7 +92,7 @@ def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[st
     return values
 
 
-def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> Genes:
+def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace:
     """The joint space of all clients: a gene ``<client>.<name>`` each, and the common width.
 
     Raises:
@@ -104,7 +105,7 @@ def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> Genes:
         raise UserError("nothing is tuned: give tune_lr or another range, or run sfgnn")
     if settings.searcher == "grid" and any(gene.values is None for gene in genes):
         raise UserError(f"searcher=grid needs lists: {_FORM.partition(' or')[0]}")
-    return Genes(tuple(genes))
+    return SearchSpace(tuple(genes))
 
 
 def by_client(

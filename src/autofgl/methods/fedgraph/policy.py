@@ -19,8 +19,8 @@ import numpy.typing as npt
 from autofgl.errors import PayloadError, UserError
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.methods.fedgraph.settings import FedGraphSettings
-from autofgl.search.codes import SearchError
 from autofgl.search.ddpg import DDPG, DDPGSettings
+from autofgl.search.searcher import SearchError
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.across.weight_state import Axes, Vector, flattened, state_of
 

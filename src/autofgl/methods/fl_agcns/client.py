@@ -26,7 +26,8 @@ from autofgl.runtime.local_model import (
 )
 from autofgl.runtime.rounds import RoundClient, Sharing
 from autofgl.runtime.state import load, save
-from autofgl.search import Memo, Variation, client_step
+from autofgl.search.evolution import Variation
+from autofgl.search.feo import Memo, client_step
 from autofgl.seeding import numpy_generator, torch_generator
 
 

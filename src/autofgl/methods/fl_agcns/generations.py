@@ -19,7 +19,9 @@ from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_c
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.state import load, save
-from autofgl.search import RandomSearch, evolve, fronts, gamma, merge, quotas, ranks
+from autofgl.search import RandomSearch
+from autofgl.search.evolution import fronts, ranks
+from autofgl.search.feo import evolve, gamma, next_population, quotas
 from autofgl.seeding import numpy_generator
 
 
@@ -166,7 +168,7 @@ class Generations:
         fresh = self._objectives(figures, shared[len(shared) - children :])
         losses = ranks(np.concatenate([values, fresh]))
         received = [reply["codes"] for reply in replies.ok.values()]
-        self.population = merge(
+        self.population = next_population(
             self.codes, received, shared, losses, len(self.population), rng, ways
         )
         self._values = None

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 from autofgl.methods.fl_agcns.settings import CandidateSettings, RLSettings, make_codes, make_space
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.recipe_search import RecipeSearch
-from autofgl.search import QLearning, RandomSearch, scaled_schedule
-from autofgl.search.q_learning import likelihood
+from autofgl.search import QLearning, RandomSearch
+from autofgl.search.q_learning import likelihood, scaled_schedule
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.common import COMMON
 

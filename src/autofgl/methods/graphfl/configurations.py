@@ -13,7 +13,8 @@ from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.slices import Arrays, Part, Shape, parts_of
 from autofgl.nn.models.networks import build_network, empty_network
 from autofgl.nn.models.spec import HIDDEN_ACTIVATIONS, ModelSpec
-from autofgl.search.genes import Categorical, Chromosome, Gene, Genes, Integer, LogFloat, Value
+from autofgl.search.genes import Categorical, Gene, Integer, LogFloat, Value
+from autofgl.search.space import Chromosome, SearchSpace
 from autofgl.seeding import torch_generator
 
 #: Families without layers of their own, and those whose hops are no choice.
@@ -39,7 +40,7 @@ class Configurations:
         self._spec = spec
         self.environment: Chromosome = {**self._own_structure(), **self._own_rates()}
         genes = [*(self._structure() if settings.evolve_structure else ()), *self._rates()]
-        self.genes = Genes(tuple(genes), self._canonical)
+        self.genes = SearchSpace(tuple(genes), self._canonical)
 
     @cached_property
     def shapes(self) -> tuple[Shape, ...]:

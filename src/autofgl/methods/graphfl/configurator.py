@@ -33,8 +33,8 @@ from autofgl.methods.graphfl.vicinity import Vicinity, reach, without_test
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.state import load
-from autofgl.search.genes import Chromosome
 from autofgl.search.genetic import Genetic, RandomChromosomes
+from autofgl.search.space import Chromosome
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.meta.model import MetaModel
 

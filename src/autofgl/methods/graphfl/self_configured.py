@@ -47,7 +47,7 @@ from autofgl.runtime.outcome import Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import Sharing
 from autofgl.runtime.settings import model_spec
-from autofgl.search.genes import Chromosome
+from autofgl.search.space import Chromosome
 from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient, MetaServer
 

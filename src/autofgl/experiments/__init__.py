@@ -1,0 +1,1 @@
+"""Experiments: (setting × variant × seed) → runs → summary → pages, for papers and comparisons."""

@@ -1,0 +1,355 @@
+"""What is run: settings × variants × seeds, how each run is configured, and where it lies.
+
+Everything here is plain data and light to import, so that a misspelled name is refused at once.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+
+from autofgl.errors import UserError, unknown_name
+
+if TYPE_CHECKING:
+    from autofgl.config import RunConfig
+
+#: ``accuracy``: test accuracy over training time, and over cost. ``target``: marks of the time and
+#: the cost until a common target accuracy. ``final``: marks of test accuracy, time and cost of the
+#: whole training. ``returns``: return of every episode of a policy's learning. ``levels``: test
+#: accuracy over the level of the settings, a number.
+ChartKind: TypeAlias = Literal["accuracy", "target", "final", "returns", "levels"]
+
+#: File in a run folder that holds a policy.
+_POLICY_FILE = "policy.afp"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The clients that all variants are run on: a column of a table, a panel of a figure."""
+
+    name: str  #: its folder, and what ``--datasets`` calls it unless it has a group
+    label: str  #: its heading
+    dataset: str | None  #: none with graph files
+    clients: int | None = 3
+    partition: str = "metis"
+    #: ``--set`` values that all variants have in common here
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    group: str = ""  #: what ``--datasets`` calls it together with others on the same dataset
+    level: str = ""  #: what sets it apart from others of its group, on an axis of a figure
+    graphs: tuple[str, ...] = ()  #: graph files in place of a dataset
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with its settings: a row of a table, a line of a figure, an entry of a comparison.
+
+    A variant that ``uses`` another needs its policy: that one is run once in each setting, with
+    seed 0, before this one, and all seeds of this one use what it has learned.
+    """
+
+    name: str  #: its folder, and what ``--rows`` calls it
+    label: str  #: what pages call it
+    method: str
+    #: what differs from the method's defaults, and from that in groups or settings by their names
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    seeds: int | None = None  #: in place of the experiment's number
+    budgeted: bool = False  #: whether it gets the time budget rather than run to its end
+    partition: str | None = None  #: in place of the setting's
+    uses: "Variant | None" = None
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Variants in settings."""
+
+    kind: ClassVar[str] = "experiment"
+
+    name: str  #: what the command line calls it
+    title: str  #: what it shows
+    settings: Sequence[Setting]
+    variants: Sequence[Variant]
+    source: str = ""  #: the paper, and the number of the table or figure there
+    notes: Sequence[str] = ()  #: where our way differs from the paper's, a sentence each
+    seeds: int = 3  #: of each variant that has no number of its own
+    rounds: int | None = None  #: of each run unless its settings or the user say otherwise
+
+    @property
+    def policies(self) -> list[Variant]:
+        """Variants that others use, each once."""
+        used = (variant.uses for variant in self.variants)
+        return list({variant.name: variant for variant in used if variant}.values())
+
+
+class Published(NamedTuple):
+    """What a paper reports in a cell: FLACC in percent, millions of parameters, inference time."""
+
+    accuracy: float
+    parameters: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class Table(Experiment):
+    """A table of a paper; its settings are the columns, its variants the rows."""
+
+    kind: ClassVar[str] = "table"
+
+    #: The paper's figures by variant's and setting's name; some may be missing.
+    paper: Mapping[tuple[str, str], Published] = field(default_factory=dict)
+    #: Whether the clients' mean accuracy, and that of every network over the classes of all
+    #: clients, are shown too.
+    by_client: bool = False
+    tuning: bool = False  #: whether it is about the time of searches for hyperparameters
+
+
+@dataclass(frozen=True)
+class Figure(Experiment):
+    """A figure of a paper; its settings are the panels, its variants the lines.
+
+    The paper's own variant is the first, the others are compared with it.
+    """
+
+    kind: ClassVar[str] = "figure"
+
+    rounds: int = 100
+    claim: str = ""  #: what the paper says of it, in our words, with the section
+    chart: ChartKind = "accuracy"
+    axis: str = ""  #: what the level of the settings is, for the chart ``levels``
+
+
+@dataclass(frozen=True)
+class Comparison(Experiment):
+    """Methods side by side in one setting; what they are given is the user's."""
+
+    kind: ClassVar[str] = "comparison"
+
+    @property
+    def setting(self) -> Setting:
+        """What all methods are run on."""
+        return self.settings[0]
+
+    @property
+    def data(self) -> str:
+        """Name of the dataset, or number of graph files."""
+        return self.setting.dataset or f"{len(self.setting.graphs)} graph files"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asks of an experiment; nothing: all of it, as it is defined."""
+
+    out: Path
+    datasets: tuple[str, ...] = ()  #: names of settings or groups
+    rows: tuple[str, ...] = ()  #: names of variants
+    seeds: int | None = None
+    budget: str = "10m"  #: of each run that has one
+    secure: str = "none"
+    data_root: str | None = None  #: folder with raw datasets
+    rounds: int | None = None  #: of each training of a figure
+    episodes: int | None = None  #: that policies of a figure are learned in
+
+    def seeds_of(self, experiment: Experiment, variant: Variant) -> int:
+        """With how many seeds a variant is run."""
+        return self.seeds or variant.seeds or experiment.seeds
+
+    def rounds_of(self, experiment: Experiment) -> int | None:
+        """How many rounds the runs of an experiment have, if it says so."""
+        return experiment.rounds if self.rounds is None else self.rounds
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of a variant in a setting: an ordinary run folder."""
+
+    experiment: Experiment
+    setting: Setting
+    variant: Variant
+    seed: int
+
+    def __str__(self) -> str:
+        parts = (self.setting.label, self.variant.label, f"seed {self.seed}")
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def needs(self) -> "Run | None":
+        """The run that must come before: it learns the policy that this one uses."""
+        uses = self.variant.uses
+        return Run(self.experiment, self.setting, uses, 0) if uses else None
+
+    def folder(self, out: Path) -> Path:
+        """Its run folder."""
+        return out / self.setting.name / self.variant.name / f"seed-{self.seed}"
+
+    def failure(self, out: Path) -> Path:
+        """The file beside its folder that says why its last attempt failed."""
+        folder = self.folder(out)
+        return folder.with_name(f"{folder.name}.failed.txt")
+
+    def config(self, options: Options) -> "RunConfig":
+        """The configuration that ``autofgl run`` would have.
+
+        Raises:
+            UserError: An option is wrong.
+        """
+        from autofgl.config import check_config
+        from autofgl.methods.catalog import METHODS
+
+        setting, variant = self.setting, self.variant
+        method = METHODS.get(variant.method)
+        protected = method is None or method.sums_securely
+        return check_config(
+            {
+                "method": variant.method,
+                "dataset": setting.dataset,
+                "graphs": setting.graphs,
+                "data_root": options.data_root,
+                "clients": setting.clients,
+                "partition": variant.partition or setting.partition,
+                "secure": options.secure if protected else "none",
+                "seed": self.seed,
+                "budget": options.budget if variant.budgeted else None,
+                "settings": self._method_settings(options),
+            }
+        )
+
+    def check(self, options: Options) -> None:
+        """Refuse what cannot be run; of a comparison, whose settings are the user's, these too.
+
+        Raises:
+            UserError: An option or a setting is wrong.
+        """
+        config = self.config(options)
+        if self.experiment.kind == "comparison":
+            from autofgl.config import sort_settings
+
+            sort_settings(config)
+
+    def _method_settings(self, options: Options) -> dict[str, Any]:
+        rounds = options.rounds_of(self.experiment)
+        settings = {
+            **({} if rounds is None else {"rounds": rounds}),
+            **self.setting.shared,
+            **self.variant.settings,
+            **self.variant.own.get(self.setting.group, {}),
+            **self.variant.own.get(self.setting.name, {}),
+        }
+        if options.episodes is not None and "episodes" in settings:
+            settings["episodes"] = options.episodes
+        if self.needs:
+            settings["policy"] = str(self.needs.folder(options.out.absolute()) / _POLICY_FILE)
+        return settings
+
+
+def plan(experiment: Experiment, options: Options) -> list[Run]:
+    """The runs that are asked for and those they need, each once and after what it needs; all with
+    the first seed before any with the second.
+
+    Raises:
+        UserError: A name or an option is wrong.
+    """
+    _check_numbers(experiment, options)
+    what = f"of this {experiment.kind}"
+    settings = _selected(
+        f"dataset {what}", options.datasets, experiment.settings, lambda one: one.group or one.name
+    )
+    variants = _selected(f"row {what}", options.rows, experiment.variants, lambda one: one.name)
+    seeds = {variant.name: options.seeds_of(experiment, variant) for variant in variants}
+    asked = [
+        Run(experiment, setting, variant, seed)
+        for seed in range(max(seeds.values()))
+        for setting in settings
+        for variant in variants
+        if seed < seeds[variant.name]
+    ]
+    whole = [run for last in asked for run in (last.needs, last) if run is not None]
+    runs = list({run.folder(options.out): run for run in whole}.values())
+    for run in runs:
+        run.check(options)
+    return runs
+
+
+def make_comparison(
+    methods: Sequence[str], setting: Setting, settings: Mapping[str, Any] | None = None
+) -> Comparison:
+    """A comparison of methods such as ``fedavg`` or ``fedavg:model=gat,hidden=16``; ``settings``
+    are for every method that reads them.
+
+    Raises:
+        UserError: A method or a setting is unknown, a method is there twice, or there is only one.
+    """
+    variants = [parse_variant(method) for method in methods]
+    if len(variants) < 2:
+        raise UserError("a comparison needs two methods at least, e.g. compare fedavg fl-agcns")
+    names = [variant.name for variant in variants]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"'{name}' is there twice: give its settings, as in fedavg:lr=0.02")
+    readers = {variant.name: _readable_settings(variant.method) for variant in variants}
+    readable = {key for keys in readers.values() for key in keys}
+    complete = []
+    for variant in variants:
+        common = {}
+        for key, value in (settings or {}).items():
+            if key not in readable:
+                raise unknown_name("setting of these methods", key, readable)
+            if key in readers[variant.name]:
+                common[key] = value
+        complete.append(replace(variant, settings={**common, **variant.settings}))
+    return Comparison("comparison", ", ".join(methods), [setting], complete)
+
+
+def parse_variant(text: str) -> Variant:
+    """A method of the command line with settings of its own, if any.
+
+    Raises:
+        UserError: The method is unknown, or a setting has no value.
+    """
+    from autofgl.config import parse_settings
+    from autofgl.methods.catalog import find_method
+
+    method, _, own = text.partition(":")
+    find_method(method)
+    settings = parse_settings([pair for pair in own.split(",") if pair])
+    name = re.sub(r"[^a-z0-9.=-]+", "_", text.lower())
+    return Variant(name, text, method, settings, budgeted=True)
+
+
+def begun_runs(experiment: Experiment, setting: Setting, variant: Variant, out: Path) -> list[Run]:
+    """The runs of a variant in a setting that were begun, or failed, by seed."""
+    place = out / setting.name / variant.name
+    names = (re.fullmatch(r"seed-(\d+)(\.failed\.txt)?", path.name) for path in place.glob("*"))
+    seeds = sorted({int(name[1]) for name in names if name})
+    return [Run(experiment, setting, variant, seed) for seed in seeds]
+
+
+Choice = TypeVar("Choice")
+
+
+def _selected(
+    kind: str, names: Iterable[str], choices: Sequence[Choice], name_of: Callable[[Choice], str]
+) -> list[Choice]:
+    """The choices of these names, in their own order; all of them if there are no names."""
+    wanted = {name.lower() for name in names}
+    possible = {name_of(choice) for choice in choices}
+    for name in sorted(wanted - possible):
+        raise unknown_name(kind, name, possible)
+    return [choice for choice in choices if not wanted or name_of(choice) in wanted]
+
+
+def _readable_settings(method: str) -> set[str]:
+    """Names of the settings that a method's runs read."""
+    from autofgl.graphs.catalog import DataSettings, PartitionSettings
+    from autofgl.methods.catalog import settings_of
+
+    layers = (DataSettings, PartitionSettings, settings_of(method))
+    return {key for layer in layers for key in layer.model_fields}
+
+
+def _check_numbers(experiment: Experiment, options: Options) -> None:
+    for name, number in (("--seeds", options.seeds), ("--rounds", options.rounds)):
+        if number is not None and number < 1:
+            raise UserError(f"{name} {number}: there must be one at least")
+    if options.rounds and all("rounds" in variant.settings for variant in experiment.variants):
+        raise UserError(f"--rounds has no effect on {experiment.name}: it shows no training")

@@ -1,0 +1,183 @@
+"""Makes the runs of an experiment one after another, and its pages after each.
+
+The state of all runs is in their folders, so that an experiment may be stopped at any time:
+a finished run is left alone, one that was stopped goes on from its checkpoint.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from autofgl import api
+from autofgl.atomic import write_text
+from autofgl.config import RunConfig, check_config, sort_settings
+from autofgl.errors import AutoFGLError, Interrupted, UserError
+from autofgl.experiments.plan import Experiment, Figure, Options, Run, begun_runs, plan
+from autofgl.runs.folder import Result, RunFolder
+
+
+@dataclass(frozen=True)
+class Pages(ABC):
+    """The files of an experiment, and what is said on the terminal."""
+
+    experiment: Experiment
+    options: Options
+
+    @abstractmethod
+    def files(self) -> dict[str, str]:
+        """Names and contents, made anew from the run folders; ``<kind>.json`` is the first."""
+
+    @abstractmethod
+    def describe(self, run: Run, result: Result) -> str:
+        """What to say of a run that was just made."""
+
+    @abstractmethod
+    def ending(self, files: dict[str, str]) -> str:
+        """What to say when all runs were made."""
+
+
+def run_experiment(pages: Pages, console: Console) -> None:
+    """Make all runs that are asked for and not finished; renew the pages after each.
+
+    Raises:
+        UserError: An option is wrong, or the folder holds something else.
+        Interrupted: Ctrl-C or SIGTERM; the same call goes on.
+        AutoFGLError: Some runs failed; all others were made nevertheless.
+    """
+    experiment, options = pages.experiment, pages.options
+    runs = plan(experiment, options)
+    check_folder(experiment, options.out)
+    check_begun(experiment, options)
+    finished = [RunFolder(run.folder(options.out)).finished for run in runs]
+    _write(pages)
+    name = "compare" if experiment.kind == "comparison" else experiment.name
+    _say(console, f"{name}: {len(runs)} runs, {sum(finished)} of them finished before")
+    failures = 0
+    try:
+        for number, (run, done) in enumerate(zip(runs, finished, strict=True), 1):
+            if not done:
+                _say(console, f"[{number}/{len(runs)}] {run}")
+                failures += not _attempt(run, pages, console)
+    except (Interrupted, KeyboardInterrupt) as stopped:
+        raise Interrupted("stopped; the same command goes on where it was") from stopped
+    _say(console, pages.ending(_write(pages)))
+    if failures:
+        raise AutoFGLError(
+            f"{failures} of {len(runs)} runs failed; the same command tries them again"
+        )
+
+
+def check_folder(experiment: Experiment, out: Path) -> None:
+    """Refuse a folder of something else: ``<kind>.json`` is the first file of an experiment.
+
+    Folders of a figure's settings may be there before, with runs that were copied from elsewhere.
+
+    Raises:
+        UserError: It holds something else.
+    """
+    kind = experiment.kind
+    if not out.exists() or _name_in(out / f"{kind}.json", kind) == experiment.name:
+        return
+    copied = {one.name for one in experiment.settings} if isinstance(experiment, Figure) else set()
+    if not out.is_dir() or any(
+        not path.name.startswith(".") and path.name not in copied for path in out.iterdir()
+    ):
+        raise UserError(f"{out} is not a folder of {experiment.name}: choose another --out")
+
+
+def check_begun(experiment: Experiment, options: Options) -> None:
+    """Refuse a folder with runs that were not made as is asked now.
+
+    Raises:
+        UserError: One was made with another configuration; the message says what differs.
+    """
+    for setting in experiment.settings:
+        for variant in (*experiment.policies, *experiment.variants):
+            for run in begun_runs(experiment, setting, variant, options.out):
+                _check_same(run, options)
+
+
+def _check_same(run: Run, options: Options) -> None:
+    folder = RunFolder(run.folder(options.out))
+    if not folder.config.exists():
+        return
+    asked = _facts(run.config(options))
+    try:
+        made = _facts(check_config(folder.read_config()))
+    except UserError as error:
+        raise UserError(f"{folder.path} cannot be used, choose another --out: {error}") from error
+    differing = [key for key in asked | made if asked.get(key) != made.get(key)]
+    if differing:
+        what = ", ".join(f"{key} {made.get(key)} (now {asked.get(key)})" for key in differing[:3])
+        raise UserError(f"{folder.path} was made with {what}: choose another --out")
+
+
+def _facts(config: RunConfig) -> dict[str, Any]:
+    """What decides a run, defaults included: the place of raw files or of a policy does not."""
+    layers = sort_settings(config)
+    main = ("method", "dataset", "clients", "partition", "secure", "seed")
+    facts = {
+        **{key: getattr(config, key) for key in main},
+        "budget": None if config.time_budget is None else str(config.time_budget),
+        **layers.dump(config),
+    }
+    return {**facts, "policy": Path(facts["policy"]).name} if facts.get("policy") else facts
+
+
+def _name_in(path: Path, kind: str) -> str | None:
+    """Name of the experiment that a file is of."""
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content.get(kind) if isinstance(content, dict) else None
+
+
+def _attempt(run: Run, pages: Pages, console: Console) -> bool:
+    """Make a run, renew the pages and say so; whether it went well."""
+    failure = run.failure(pages.options.out)
+    try:
+        result = _make(run, pages.options, console)
+    except Interrupted:
+        raise
+    except AutoFGLError as error:
+        write_text(failure, f"{error}\n")
+        _write(pages)
+        _say(console, f"  failed: {error}")
+        return False
+    failure.unlink(missing_ok=True)
+    _write(pages)
+    _say(console, f"  {pages.describe(run, result)}")
+    return True
+
+
+def _make(run: Run, options: Options, console: Console) -> Result:
+    """Start the run or go on with it. Its own progress is shown on a terminal only."""
+    folder = RunFolder(run.folder(options.out))
+    shown = console if console.is_terminal else None
+    if folder.config.exists():
+        return api.resume(folder.path, console=shown)
+    for stray in folder.path.glob(".*.tmp"):
+        stray.unlink()  # killed while the folder was made
+    config = run.config(options)
+    layers = sort_settings(config)
+    return api.start_run(config, api.load_clients(config, layers), folder.path, shown)
+
+
+def _write(pages: Pages) -> dict[str, str]:
+    files, out = pages.files(), pages.options.out
+    try:
+        for name, content in files.items():
+            write_text(out / name, content)
+    except OSError as error:
+        raise UserError(f"cannot write to {out}: {error.strerror}") from error
+    return files
+
+
+def _say(console: Console, line: str) -> None:
+    """Show a line as it is."""
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
