@@ -10,10 +10,10 @@ from torch.func import functional_call
 from torch.nn import functional as F
 
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models import ModelSpec, build
 from autofgl.nn.structure import Structure
+from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
 
 ALPHA = 0.1
 START = {"a": 0.5, "b": -1.2}
