@@ -1,6 +1,6 @@
 """Helpers to run a method by hand, without a run folder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,13 +102,13 @@ def leaves(payload: Any) -> Iterator[Any]:
             yield value
 
 
-def intercept(party: Party, before: Callable[[str, Payload], None]) -> Party:
-    """Have something done before a party answers."""
+def die_in(party: Party, at: int) -> None:
+    """Let a client's thread end in some round."""
     handle = party.handle
 
-    def handle_later(op: str, payload: Payload) -> Payload:
-        before(op, payload)
+    def handle_or_die(op: str, payload: Payload) -> Payload:
+        if op == "round" and payload["round"] == at:
+            raise SystemExit
         return handle(op, payload)
 
-    party.handle = handle_later  # type: ignore[method-assign]
-    return party
+    party.handle = handle_or_die  # type: ignore[method-assign]

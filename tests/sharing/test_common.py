@@ -10,9 +10,8 @@ import autofgl
 from autofgl.errors import FederationError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, to_dense
-from autofgl.methods.baselines import FedAvg
 from autofgl.runtime.settings import FederatedSettings
-from federations import close, intercept, local_model, make, rounds
+from federations import close, die_in, local_model, make, parties, rounds
 
 AGGREGATES = ["parameters", "gradients"]
 
@@ -137,30 +136,12 @@ def test_partial_participation_is_seeded_and_counts(small_graph: ClientGraph) ->
     assert len(set(trained[0])) > 2
 
 
-def with_a_dying_client(
-    clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch, **settings: Any
-) -> Any:
-    make_party = FedAvg.party.__func__  # type: ignore[attr-defined]
-
-    def die(op: str, payload: Payload) -> None:
-        if op == "round" and payload["round"] == 3:
-            raise SystemExit
-
-    def party(cls: Any, graph: ClientGraph, *rest: Any) -> Any:
-        factory = make_party(cls, graph, *rest)
-        if graph.name != "client-1":
-            return factory
-        return lambda context: intercept(factory(context), die)
-
-    monkeypatch.setattr(FedAvg, "party", classmethod(party))
-    return make("fedavg", clients, **settings)
-
-
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 def test_a_lost_client_is_dropped_and_the_run_goes_on(
-    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch, aggregate: str
+    small_clients: list[ClientGraph], aggregate: str
 ) -> None:
-    method = with_a_dying_client(small_clients, monkeypatch, aggregate=aggregate, rounds=6)
+    method = make("fedavg", small_clients, aggregate=aggregate, rounds=6)
+    die_in(parties(method)["client-1"], 3)
     rows = rounds(method, 6)
     assert rows[2]["failed"] == ["client-1"]
     assert "failed" not in rows[3]
@@ -168,10 +149,9 @@ def test_a_lost_client_is_dropped_and_the_run_goes_on(
     assert [row["name"] for row in method.finish().per_client] == ["client-0", "client-2"]
 
 
-def test_too_few_clients_end_the_run(
-    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method = with_a_dying_client(small_clients, monkeypatch, min_clients=3, rounds=6)
+def test_too_few_clients_end_the_run(small_clients: list[ClientGraph]) -> None:
+    method = make("fedavg", small_clients, min_clients=3, rounds=6)
+    die_in(parties(method)["client-1"], 3)
     with pytest.raises(FederationError, match="needs 3 parties, 2 answered"):
         rounds(method, 6)
 

@@ -1,27 +1,26 @@
-"""SFGNN: a round of Algorithm 2 recomputed, what the server sees, lost clients, mistakes."""
+"""SFGNN: a round of Algorithm 2 recomputed, what the server sees, lost clients."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import jensenshannon
 
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
-from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.asfgnn.settings import (
-    SFGNNSettings,
-    hyper_parameters,
-    own_settings,
-    sfgnn_spec,
-)
+from autofgl.graphs.partition import PartitionSettings
+from autofgl.methods.asfgnn.settings import SFGNNSettings
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.method import Method
+from autofgl.runtime.recipe import changed
 from autofgl.secure import MODES, SecureSumError
-from federations import make, rounds
+from autofgl.sharing.own_encoder import distribution, divergence, mix, own_encoder_spec
+from federations import leaves, local_model, make, parties, rounds, without
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +32,11 @@ def skewed(small_graph: ClientGraph) -> list[ClientGraph]:
 
 def models(method: Method) -> dict[str, LocalModel]:
     """The networks that the clients hold now."""
-    return {name: actor.party._local for name, actor in method.federation._actors.items()}
+    return {name: party.sharing.local for name, party in parties(method).items()}
 
 
-def alone(client: ClientGraph, settings: SFGNNSettings) -> LocalModel:
-    return LocalModel(client, sfgnn_spec(client, settings), settings, seed=0)
+def alone(client: ClientGraph, settings: SFGNNSettings) -> Any:
+    return local_model(client, settings, own_encoder_spec(client, settings))
 
 
 @pytest.mark.parametrize("secure", MODES)
@@ -52,7 +51,7 @@ def test_two_rounds_of_algorithm_2_in_numpy(
     rounds(method, 2)
     # In round 2 every client mixes, then takes its second step: do the same by hand.
     base = SFGNNSettings(hidden=8)
-    special = own_settings(base, {"layers": 3, "lr": 0.02, "dropout": 0.0})
+    special = changed(base, {"layers": 3, "lr": 0.02, "dropout": 0.0}, "test")
     locals_ = [alone(skewed[0], base), alone(skewed[1], special), alone(skewed[2], base)]
     for local in locals_:
         local.train(1, at=1)
@@ -140,12 +139,8 @@ def seen_by_the_server(clients: list[ClientGraph], secure: str) -> tuple[list[An
     numbers: list[int] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
-        stack: list[Any] = [payload] if way == "up" else []
-        while stack:
-            value = stack.pop()
-            if isinstance(value, dict | list):
-                stack += value.values() if isinstance(value, dict) else value
-            elif isinstance(value, np.ndarray):
+        for value in leaves(payload) if way == "up" else ():
+            if isinstance(value, np.ndarray):
                 arrays.append(value.reshape(-1))
             elif isinstance(value, bytes):
                 arrays.append(np.frombuffer(value[len(value) % 8 :], np.uint64))
@@ -258,39 +253,52 @@ def test_a_lost_client_does_not_end_the_training(skewed: list[ClientGraph]) -> N
 def test_a_client_without_training_nodes_takes_the_mean(
     skewed: list[ClientGraph], mixing: str
 ) -> None:
-    none = np.zeros_like(skewed[2].train_mask)
-    clients = [*skewed[:2], skewed[2].with_masks(none, skewed[2].val_mask, skewed[2].test_mask)]
+    clients = [*skewed[:2], without(skewed[2], "train_mask")]
     method = make("sfgnn", clients, rounds=3, mixing=mixing)
     rounds(method, 2)
-    mean = method.state()["training"]["news"]["mean"]
+    mean = method.training.sharing.handout()["mean"]
     one, other, _ = [local.weights() for local in models(method).values()]
     for name, value in mean.items():
         np.testing.assert_allclose(value, (one[name] + other[name]) / 2, atol=1e-6)
-    rounds(method, 1)
-    *_, without = [local.weights() for local in models(method).values()]
+    method.step()
+    *_, blind = [local.weights() for local in models(method).values()]
     for name, value in mean.items():
-        np.testing.assert_array_equal(without[name], value)
+        np.testing.assert_array_equal(blind[name], value)
 
 
-def test_hyper_parameters_of_single_clients() -> None:
-    settings = SFGNNSettings(per_client="b layers=4 lr=0.5; a dropout=0")
-    found = hyper_parameters(settings, ["a", "b"])
-    assert found["a"]["dropout"] == 0
-    assert found["a"]["layers"] == 2
-    assert found["b"] == {
-        "dropout": 0.5, "weight_decay": 5e-4, "layers": 4, "lr": 0.5, "hidden": 64,
-    }  # fmt: skip
+def test_counts_become_shares() -> None:
+    np.testing.assert_allclose(distribution([1, 3, 0]), [0.25, 0.75, 0])
+    np.testing.assert_array_equal(distribution([0, 0]), [0, 0])
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("c layers=4", "client in per_client"),
-        ("a hidden=4", "not key=value"),
-        ("a layers", "not key=value"),
-        ("a layers=0", "greater than or equal"),
-    ],
-)
-def test_mistakes_in_them_are_named(text: str, complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
-        hyper_parameters(SFGNNSettings(per_client=text), ["a", "b"])
+def test_divergences_between_0_and_1() -> None:
+    one, other = np.array([1.0, 0.0]), np.array([0.0, 1.0])
+    assert divergence(one, one) == 0
+    assert divergence(one, other) == 1  # base 2: the largest value there is
+
+
+def test_half_of_the_labels_by_hand() -> None:
+    # P = (1, 0), Q = (1/2, 1/2), middle (3/4, 1/4):
+    # KL(P|M) = log2(4/3); KL(Q|M) = 1/2 log2(2/3) + 1/2 log2(2)
+    expected = (math.log2(4 / 3) + 0.5 * math.log2(2 / 3) + 0.5) / 2
+    assert divergence(np.array([1.0, 0.0]), np.array([0.5, 0.5])) == pytest.approx(expected)
+    assert expected == pytest.approx(0.3112781)
+
+
+def test_as_scipy_has_it() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        p, q = (distribution(rng.integers(0, 6, 7) + (rng.random(7) < 0.2)) for _ in range(2))
+        if p.any() and q.any():
+            assert divergence(p, q) == pytest.approx(jensenshannon(p, q, base=2) ** 2, abs=1e-12)
+
+
+def test_without_labels_nothing_is_kept() -> None:
+    assert divergence(np.zeros(2), np.array([0.5, 0.5])) == 0
+
+
+def test_mixing_by_hand() -> None:
+    own, mean = {"w": np.array([4.0, 0.0]), "h": np.ones(2)}, {"w": np.array([0.0, 8.0])}
+    found = mix(own, mean, 0.25)
+    assert list(found) == ["w"]  # what is not shared is not mix
+    np.testing.assert_allclose(found["w"], [1.0, 6.0])

@@ -1,4 +1,4 @@
-"""ASFGNN: the space, trials, lost clients, kills, budgets."""
+"""ASFGNN: trials, lost clients, kills, budgets."""
 
 import sqlite3
 from pathlib import Path
@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 import autofgl
-from autofgl.errors import AutoFGLError, UserError
+from autofgl.errors import AutoFGLError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.asfgnn.method import ASFGNN
-from autofgl.methods.asfgnn.settings import ASFGNNSettings, chosen, space
-from autofgl.search.genes import Float, Integer, LogFloat, Ordinal
-from federations import make
+from federations import make, rounds, to_the_end
 
 #: Few genes and small networks; the Gaussian process begins with the third trial.
 SMALL: dict[str, Any] = {
@@ -20,54 +18,6 @@ SMALL: dict[str, Any] = {
     "tune_hidden": "", "tune_dropout": "", "tune_weight_decay": "",
 }  # fmt: skip
 CHANCE = {**SMALL, "searcher": "random"}
-
-
-def test_the_joint_space_has_genes_of_every_client_and_one_width() -> None:
-    genes = {gene.name: gene for gene in space(ASFGNNSettings(), ["a", "b"]).genes}
-    own = [f"{c}.{name}" for c in "ab" for name in ("dropout", "weight_decay", "layers", "lr")]
-    assert list(genes) == [*own, "hidden"]
-    assert genes["a.dropout"] == Float("a.dropout", 0.0, 0.6)
-    assert genes["b.lr"] == LogFloat("b.lr", 5e-4, 2e-2)
-    assert genes["b.layers"] == Integer("b.layers", 1, 5)
-    assert genes["hidden"] == Ordinal("hidden", (64, 128, 256, 512))
-
-
-def test_the_paper_s_grid() -> None:
-    settings = ASFGNNSettings(
-        searcher="grid", tune_dropout="0,0.5", tune_weight_decay="0,5e-4,1e-3,5e-3,1e-2",
-        tune_layers="1..5", tune_lr="5e-4,1e-3,5e-3,1e-2",
-    )  # fmt: skip
-    assert space(settings, ["a", "b"]).size == (2 * 5 * 5 * 4) ** 2 * 4
-    assert space(settings.model_copy(update={"joint": False}), ["a", "b"]).size == 800
-
-
-@pytest.mark.parametrize(
-    ("settings", "complaint"),
-    [
-        ({"tune_lr": "1e-3..1e-2 cubic"}, "no scale"),
-        ({"tune_lr": "fast"}, "tune_lr='fast'"),
-        ({"tune_layers": "0..3"}, "greater than or equal"),
-        ({"tune_dropout": "0.9..0.1"}, "low <= high"),
-        ({"searcher": "grid"}, "needs lists"),
-        (
-            dict.fromkeys(
-                ["tune_lr", "tune_layers", "tune_dropout", "tune_weight_decay", "tune_hidden"], ""
-            ),
-            "nothing is tuned",
-        ),
-    ],
-)
-def test_mistakes_in_it_are_named(settings: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
-        space(ASFGNNSettings(**settings), ["a", "b"])
-
-
-def test_what_is_not_tuned_is_as_it_was_set() -> None:
-    fixed = {name: {"lr": 0.1, "layers": 2, "hidden": 8} for name in "ab"}
-    found = chosen({"a.lr": 0.5, "hidden": 16}, fixed)
-    assert found["a"] == {"lr": 0.5, "layers": 2, "hidden": 16}
-    assert found["b"] == {"lr": 0.1, "layers": 2, "hidden": 16}
-    assert chosen({"lr": 0.7}, fixed)["b"]["lr"] == 0.7
 
 
 def test_the_best_trial_is_trained_and_its_score_was_right(
@@ -127,13 +77,11 @@ def test_a_trial_whose_client_is_lost_has_failed_and_the_study_goes_on(
     small_clients: list[ClientGraph],
 ) -> None:
     method = make("asfgnn", small_clients, secure="shares", **CHANCE)
-    method.setup()
-    method.step()
+    rounds(method, 1)
     method.federation.drop("client-1")
     row = method.step()
     assert (row["trial_ended"], row["score"]) == ("failed", None)
-    while not method.done:
-        row = method.step()
+    to_the_end(method)
     outcome = method.finish()
     assert outcome.extra["trials"] == 3
     assert outcome.extra["failed_trials"] == 1
@@ -143,10 +91,9 @@ def test_a_trial_whose_client_is_lost_has_failed_and_the_study_goes_on(
 
 def test_if_no_trial_comes_to_anything_the_run_says_so(small_clients: list[ClientGraph]) -> None:
     method = make("asfgnn", small_clients, **{**CHANCE, "tune_lr": "1e30"})
-    method.setup()
-    rows = [method.step() for _ in range(6)]  # each is seen to have diverged in its second round
+    rows = rounds(method, 6)  # each is seen to have diverged in its second round
     assert [row.get("trial_ended") for row in rows] == [None, "diverged"] * 3
-    with pytest.raises(AutoFGLError, match="none of the 3 trials came to anything: all diverged"):
+    with pytest.raises(AutoFGLError, match="none of the 3 trials has a result: all diverged"):
         method.step()
 
 
@@ -154,12 +101,9 @@ def test_the_budget_ends_the_search_and_the_best_is_trained(
     small_clients: list[ClientGraph],
 ) -> None:
     method = make("asfgnn", small_clients, **{**CHANCE, "trials": 50})
-    method.setup()
-    for _ in range(5):
-        method.step()
+    rounds(method, 5)
     method.wrap_up()
-    while not method.done:
-        method.step()
+    to_the_end(method)
     assert method.round == 5 + 4
     assert method.rounds == 9
     assert method.finish().extra["trials"] == 1
@@ -169,8 +113,7 @@ def test_a_grid_that_is_used_up_ends_the_search(small_clients: list[ClientGraph]
     grid = {**SMALL, "searcher": "grid", "trials": 50, "tune_layers": "1,2", "tune_lr": "0.01"}
     method = make("asfgnn", small_clients, **grid)
     method.setup()
-    while not method.done:
-        method.step()
+    to_the_end(method)
     assert method.finish().extra["trials"] == 2
     assert method.round == 2 * 3 + 4
 
@@ -182,9 +125,7 @@ def test_hopeless_trials_are_ended_early(small_clients: list[ClientGraph]) -> No
     }  # fmt: skip
     method = make("asfgnn", small_clients, **pruned)
     method.setup()
-    rows = []
-    while not method.done:
-        rows.append(method.step())
+    rows = to_the_end(method)
     ends = [row for row in rows if row.get("trial_ended") == "pruned"]
     outcome = method.finish()
     assert outcome.extra["pruned_trials"] == len(ends) > 0

@@ -1,3 +1,5 @@
+"""FL-AGCNS: a generation by hand, the search, trials and finalists, budgets."""
+
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +10,14 @@ import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.client import _fields, make_supernet
+from autofgl.methods.fl_agcns.client import SharedSuperNet, _fields
 from autofgl.methods.fl_agcns.objectives import cost_of, parameter_table
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
-from autofgl.nn.models.networks import build_network
+from autofgl.nn.found import build_found
 from autofgl.runtime.trials import Score, smallest_of_the_best_first
-from autofgl.secure import MODES
+from autofgl.secure import MODES, make_client
 from autofgl.sharing.common import network_spec
-from federations import make
+from federations import leaves, make, parties, rounds, without
 
 SMALL: dict[str, Any] = {
     "population": 8, "layers": 2, "generations": 3, "weight_steps": 2, "rounds": 10, "hidden": 8,
@@ -26,9 +28,7 @@ SMALL: dict[str, Any] = {
 def search(clients: list[ClientGraph], count: int, **settings: Any) -> Any:
     """A method after so many generations."""
     method = make("fl-agcns", clients, **{**SMALL, **settings})
-    method.setup()
-    rows = [method.step() for _ in range(count)]
-    return method, rows
+    return method, rounds(method, count)
 
 
 def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
@@ -38,13 +38,13 @@ def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
     method = make("fl-agcns", small_clients, **SMALL)
     method.setup()
     population = method.search.population
-    figures = method.search._federated_losses("losses", {"codes": population})  # type: ignore[attr-defined]
+    figures = method.search.measure(population)
     settings = FLAGCNSSettings(**SMALL)
     space = make_space(settings)
     expected = np.zeros(len(population))
     total = sum(int(client.val_mask.sum()) for client in small_clients)
     for client in small_clients:
-        supernet = make_supernet(space, client, settings, 0)
+        supernet = SharedSuperNet(client, settings, 0).network
         for row, genotype in enumerate(genotypes(space, population)):
             network = supernet.extract(genotype).eval()
             data = client.to_pyg()
@@ -65,12 +65,10 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
         "generation": 1,
         "step": 0,
         "codes": codes,
-        "totals": method.search.state()["totals"],
+        "totals": method.search._totals,
     }
     replies = method.federation.call("weights", message).ok
-    sealed = method.sums.seal("gradient-1-0", replies, "gradient")  # type: ignore[attr-defined]
-    from autofgl.secure import make_client
-
+    sealed = method.clients.seal("gradient-1-0", replies, "gradient")
     reader = make_client("none", name="client-0", parties=list(method.federation.parties))
     found = reader.open(sealed)
     space = make_space(settings)
@@ -78,7 +76,7 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
     total = sum(int(client.train_mask.sum()) for client in small_clients)
     expected: dict[str, Any] = {}
     for client in small_clients:
-        supernet = make_supernet(space, client, settings, 0)
+        supernet = SharedSuperNet(client, settings, 0).network
         gradient, _ = supernet.gradient(population, _fields(client, settings)[0])
         share = client.train_mask.sum() / total / len(population)
         for name, value in gradient.items():
@@ -89,15 +87,12 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
 
 
 def test_all_clients_hold_the_same_supernet(
-    small_clients: list[ClientGraph], tmp_path: Path
+    small_clients: list[ClientGraph],
 ) -> None:
-    method, _ = search(small_clients, 2, folder=tmp_path)
-    method.federation.checkpoint("now")
-    from autofgl.federation.payload import read_payload
-
-    states = [read_payload(tmp_path / "now" / f"{c.name}.afp") for c in small_clients]
-    for name, value in states[0]["supernet"].items():
-        assert all(np.array_equal(state["supernet"][name], value) for state in states)
+    method, _ = search(small_clients, 2)
+    first, *others = (party._supernet.network.state_dict() for party in parties(method).values())
+    for name, value in first.items():
+        assert all(value.equal(other[name]) for other in others)
 
 
 @pytest.mark.parametrize("optimizers", ["both", "controller", "clients"])
@@ -162,13 +157,8 @@ def test_the_server_sees_no_clients_losses_or_gradient(
     arrays: list[Any] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
-        stack: list[Any] = [payload] if way == "up" and op in ("weights", "losses") else []
-        while stack:
-            value = stack.pop()
-            if isinstance(value, dict | list):
-                stack += value.values() if isinstance(value, dict) else value
-            elif isinstance(value, np.ndarray):
-                arrays.append(value)
+        if way == "up" and op in ("weights", "losses"):
+            arrays.extend(value for value in leaves(payload) if isinstance(value, np.ndarray))
 
     search(small_clients, 1, secure=secure, observer=watch)
     floats = [array for array in arrays if array.dtype.kind == "f"]
@@ -178,8 +168,7 @@ def test_the_server_sees_no_clients_losses_or_gradient(
 def test_clients_without_validation_or_training_nodes_take_part(
     small_clients: list[ClientGraph],
 ) -> None:
-    nothing = np.zeros(small_clients[1].num_nodes, np.bool_)
-    empty = small_clients[1].with_masks(nothing, nothing, nothing)
+    empty = without(small_clients[1], "train_mask", "val_mask", "test_mask")
     _, rows = search([small_clients[0], empty, small_clients[2]], 2)
     assert all(np.isfinite(row["best_fll"]) for row in rows)
 
@@ -241,7 +230,9 @@ def test_several_objectives_give_a_front(
     front = result.figures["front"]
     assert [set(code) for code in front] == [{"genotype", "loss", "params", "latency"}] * len(front)
     for code in front:
-        network = build_network(_found(small_clients[0], code["genotype"]))
+        network = build_found(
+            network_spec(small_clients[0], FLAGCNSSettings(**SMALL), code["genotype"])
+        )
         assert code["params"] == sum(value.numel() for value in network.parameters())
         assert not any(
             all(other[key] < code[key] for key in ("loss", "params", "latency")) for other in front
@@ -262,7 +253,7 @@ def test_a_front_by_accuracy_tells_accuracies(small_clients: list[ClientGraph]) 
 
 def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
     method, _ = search(small_clients, 8, generations=8, population=12, objectives="loss,params")
-    table = method.search.state()["tables"]["params"]
+    table = method.search._tables["params"]
     space = make_space(FLAGCNSSettings(**SMALL))
     found = cost_of(table, space, method.search.population)
     plain, _ = search(small_clients, 8, generations=8, population=12)
@@ -280,10 +271,6 @@ def test_bytes_by_phase_add_up(small_clients: list[ClientGraph]) -> None:
     assert row["weights_bytes"] > row["losses_bytes"]
 
 
-def _found(client: ClientGraph, genotype: str) -> Any:
-    return network_spec(client, FLAGCNSSettings(**SMALL), genotype)
-
-
 @pytest.mark.parametrize(("trials", "ends"), [(4, 1 / 3), (0, 2 / 3)])
 def test_a_budget_leaves_time_to_evolve(
     small_clients: list[ClientGraph], trials: int, ends: float
@@ -291,15 +278,15 @@ def test_a_budget_leaves_time_to_evolve(
     """By hand: the warm-up of 9 generations ends at two thirds of the generations' time."""
     method = make("fl-agcns", small_clients, **{**SMALL, "warmup": 9, "trials": trials})
     method.setup()
-    drawn = []
+    sampled = []
     for spent in (0.0, ends - 0.01, ends + 0.01):
         method.pace(spent)
-        drawn.append(method.search.population)
+        sampled.append(method.search.population)
         assert method.step()["phase"] == "search"
-    first = np.array_equal(method.search._drawn(2), drawn[2])
-    assert first, "the second generation drew its codes"
-    assert not np.array_equal(method.search.population, drawn[2]), "the third evolved them"
-    assert method.search.state()["warmup"] == 2
+    first = np.array_equal(method.search._sample(2), sampled[2])
+    assert first, "the second generation sampled its codes"
+    assert not np.array_equal(method.search.population, sampled[2]), "the third evolved them"
+    assert method.search._warmup == 2
 
 
 def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:
@@ -307,11 +294,11 @@ def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path:
         "fl-agcns", small_clients, out=tmp_path / "run",
         **{**SMALL, "trials": 5, "trial_rounds": 4, "finalists": 2},
     )  # fmt: skip
-    tried = result.figures["trials"]
-    assert len(tried) == 5
-    assert [one["score"] for one in tried] == sorted(one["score"] for one in tried)
+    trials = result.figures["trials"]
+    assert len(trials) == 5
+    assert [one["score"] for one in trials] == sorted(one["score"] for one in trials)
     finalists = [one["genotype"] for one in result.figures["finalists"]]
-    assert finalists == [one["genotype"] for one in tried[:2]]
+    assert finalists == [one["genotype"] for one in trials[:2]]
     phases = [row["phase"] for row in result.history]
     assert (phases.count("search"), phases.count("trial"), phases.count("train")) == (3, 20, 20)
     assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
@@ -335,17 +322,17 @@ def test_with_params_an_objective_the_smallest_of_the_best_is_taken(
     sizes = cost_of(
         table, space, [space.encode(space.parse(one["genotype"])) for one in figures["trials"]]
     )
-    tried = [
+    trials = [
         Score(one["val_accuracy"], one["val_loss"], round(size))
         for one, size in zip(figures["trials"], sizes, strict=True)
     ]
-    order = smallest_of_the_best_first(tried, nodes)
+    order = smallest_of_the_best_first(trials, nodes)
     finalists = figures["finalists"]
     expected = [figures["trials"][i]["genotype"] for i in order[:3]]
     assert [one["genotype"] for one in finalists] == expected
-    assert [one["parameters"] for one in finalists] == [tried[i].parameters for i in order[:3]]
-    judged = [Score(one["val_accuracy"], one["val_loss"], one["parameters"]) for one in finalists]
-    winner = finalists[smallest_of_the_best_first(judged, nodes)[0]]
+    assert [one["parameters"] for one in finalists] == [trials[i].parameters for i in order[:3]]
+    scores = [Score(one["val_accuracy"], one["val_loss"], one["parameters"]) for one in finalists]
+    winner = finalists[smallest_of_the_best_first(scores, nodes)[0]]
     assert figures["architecture"] == winner["genotype"]
 
 
@@ -353,28 +340,26 @@ def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
     small_clients: list[ClientGraph],
 ) -> None:
     method = make("fl-agcns", small_clients, **{**SMALL, "trials": 4, "trial_rounds": 4})
-    method.setup()
-    for _ in range(3 + 4 + 1):
-        method.step()
+    rounds(method, 3 + 4 + 1)
     method.wrap_up()
     row = method.step()
     assert row["phase"] == "train"
-    assert len(method._trials.tried) == 1  # type: ignore[attr-defined]
-    assert method._final.state()["codes"] == [method._trials.tried[0].genotype]  # type: ignore[attr-defined]
+    (trial,) = method._trials.over
+    assert [recipe.network for recipe in method._final._recipes] == [trial.candidate]
 
 
 def test_half_of_a_budget_is_left_to_the_trials(small_clients: list[ClientGraph]) -> None:
-    method: Any = make("fl-agcns", small_clients, **{**SMALL, "trials": 2, "trial_rounds": 2})
+    method = make("fl-agcns", small_clients, **{**SMALL, "trials": 2, "trial_rounds": 2})
     method.setup()
     method.pace(0.1)
     assert method.step()["phase"] == "search"
     method.pace(0.5)
     assert method.step()["phase"] == "trial"
     assert method.search.count == 1
-    without: Any = make("fl-agcns", small_clients, **SMALL)
-    without.setup()
-    without.pace(0.9)
-    assert [without.step()["phase"] for _ in range(4)] == ["search"] * 3 + ["train"]
+    plain = make("fl-agcns", small_clients, **SMALL)
+    plain.setup()
+    plain.pace(0.9)
+    assert [plain.step()["phase"] for _ in range(4)] == ["search"] * 3 + ["train"]
 
 
 def test_candidates_are_the_networks_of_the_last_population(

@@ -1,3 +1,5 @@
+"""FL-Gradient: both steps of DARTS by hand, secure modes, clients that do not count."""
+
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -10,15 +12,17 @@ from torch.nn import functional
 
 import autofgl
 from autofgl.errors import UserError
-from autofgl.federation.payload import Payload, read_payload
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.client import WORST_LOSS
-from autofgl.methods.fl_agcns.darts import LARGEST, _supernet, bounded
+from autofgl.methods.fl_agcns.client import SharedSuperNet
+from autofgl.methods.fl_agcns.darts import LARGEST, bounded
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
+from autofgl.runtime.local_model import WORST_LOSS
+from autofgl.runtime.state import moments
 from autofgl.secure import MODES, make_client
-from federations import make
+from federations import leaves, make, parties, rounds, to_the_end, without
 
 SMALL: dict[str, Any] = {"layers": 1, "generations": 3, "rounds": 6, "hidden": 8}
 
@@ -26,8 +30,7 @@ SMALL: dict[str, Any] = {"layers": 1, "generations": 3, "rounds": 6, "hidden": 8
 def search(clients: list[ClientGraph], count: int, **settings: Any) -> Any:
     """A method after so many generations, and their rows."""
     method = make("fl-darts", clients, **{**SMALL, **settings})
-    method.setup()
-    return method, [method.step() for _ in range(count)]
+    return method, rounds(method, count)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +43,7 @@ def by_hand(clients: list[ClientGraph], mask: str, settings: DartsSettings) -> A
     """Loss and accuracy on a mask's nodes of all clients together, and both gradients."""
     space = make_space(settings)
     logits = torch.tensor(initial_logits(space), dtype=torch.float32, requires_grad=True)
-    net = _supernet(clients[0], settings, 0)
+    net = SharedSuperNet(clients[0], settings, 0).network
     network, scores, labels = RelaxedNetwork(net), [], []
     for client in clients:
         data = client.to_pyg()
@@ -58,10 +61,10 @@ def by_hand(clients: list[ClientGraph], mask: str, settings: DartsSettings) -> A
 def test_an_architecture_step_is_one_on_the_union(small_clients: list[ClientGraph]) -> None:
     """Σ_i |val_i| / Σ|val_j| · ∇_α L_val_i is the gradient of all validation nodes together."""
     settings = DartsSettings(**SMALL, dropout=0.0)
-    method: Any = make("fl-darts", small_clients, **SMALL, dropout=0.0)
+    method = make("fl-darts", small_clients, **SMALL, dropout=0.0)
     method.setup()
     replies = method.federation.call("architecture", {**method._message()}).ok
-    figures = method.sums.total("architecture-0", replies, "figures")
+    figures = method.clients.total("architecture-0", replies, "figures")
     loss, accuracy, gradient, _ = by_hand(small_clients, "val_mask", settings)
     assert figures["share"] == pytest.approx(1)
     assert float(gradient.abs().max()) > 1e-3
@@ -71,10 +74,10 @@ def test_an_architecture_step_is_one_on_the_union(small_clients: list[ClientGrap
 
 def test_a_weights_step_is_one_on_the_union(small_clients: list[ClientGraph]) -> None:
     settings = DartsSettings(**SMALL, dropout=0.0)
-    method: Any = make("fl-darts", small_clients, **SMALL, dropout=0.0)
+    method = make("fl-darts", small_clients, **SMALL, dropout=0.0)
     method.setup()
     replies = method.federation.call("weights", {"step": 0, **method._message()}).ok
-    sealed = method.sums.seal("gradient-0-0", replies, "gradient")
+    sealed = method.clients.seal("gradient-0-0", replies, "gradient")
     reader = make_client("none", name="client-0", parties=list(method.federation.parties))
     found = reader.open(sealed)
     *_, named = by_hand(small_clients, "train_mask", settings)
@@ -87,13 +90,13 @@ def test_a_weights_step_is_one_on_the_union(small_clients: list[ClientGraph]) ->
 
 def test_the_first_architecture_step_by_hand(small_clients: list[ClientGraph]) -> None:
     """Adam's first step is lr · g / (|g| + eps), whatever its betas."""
-    method: Any = make("fl-darts", small_clients, **SMALL, arch_lr=0.25, arch_weight_decay=0.0)
+    method = make("fl-darts", small_clients, **SMALL, arch_lr=0.25, arch_weight_decay=0.0)
     method.setup()
     replies = method.federation.call("architecture", {**method._message()}).ok
-    gradient = method.sums.total("architecture-0", replies, "figures")["logits"]
+    gradient = method.clients.total("architecture-0", replies, "figures")["logits"]
     method._generation = 1
     row = method._architecture_step({})
-    alpha = method.state()["alpha"]
+    alpha = method._alpha.detach().numpy()
     expected = -0.25 * gradient / (np.abs(gradient) + 1e-8)
     np.testing.assert_allclose(alpha, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(method._logits(), method._prior + alpha)
@@ -101,17 +104,16 @@ def test_the_first_architecture_step_by_hand(small_clients: list[ClientGraph]) -
 
 
 def test_all_clients_hold_the_same_weights_and_they_move(
-    small_clients: list[ClientGraph], tmp_path: Path
+    small_clients: list[ClientGraph],
 ) -> None:
-    method, _ = search(small_clients, 2, folder=tmp_path, weight_steps=2)
-    method.federation.checkpoint("now")
-    states = [read_payload(tmp_path / "now" / f"{c.name}.afp") for c in small_clients]
-    initial = _supernet(small_clients[0], DartsSettings(**SMALL), 0).state_dict()
-    for name, value in states[0]["supernet"].items():
-        assert all(np.array_equal(state["supernet"][name], value) for state in states)
-    moved = [not np.array_equal(states[0]["supernet"][name], initial[name]) for name in initial]
-    assert np.mean(moved) > 0.9
-    assert float(states[0]["supernet_moments"]["0"]["step"]) == 4
+    method, _ = search(small_clients, 2, weight_steps=2)
+    shared = [party._supernet for party in parties(method).values()]
+    first, *others = (one.network.state_dict() for one in shared)
+    initial = SharedSuperNet(small_clients[0], DartsSettings(**SMALL), 0).network.state_dict()
+    for name, value in first.items():
+        assert all(value.equal(other[name]) for other in others)
+    assert np.mean([not first[name].equal(initial[name]) for name in initial]) > 0.9
+    assert float(moments(shared[0]._optimizer)["0"]["step"]) == 4
 
 
 def test_both_levels_learn(small_clients: list[ClientGraph]) -> None:
@@ -155,13 +157,8 @@ def test_the_server_sees_no_clients_gradient_or_loss(
     arrays: list[Any] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
-        stack: list[Any] = [payload] if way == "up" and op in ("weights", "architecture") else []
-        while stack:
-            value = stack.pop()
-            if isinstance(value, dict | list):
-                stack += value.values() if isinstance(value, dict) else value
-            else:
-                arrays.append(value)
+        if way == "up" and op in ("weights", "architecture"):
+            arrays.extend(leaves(payload))
 
     search(small_clients, 1, secure=secure, observer=watch)
     assert any(isinstance(value, np.ndarray | bytes) for value in arrays)
@@ -174,34 +171,25 @@ def test_a_spent_budget_ends_the_search_and_trains_what_was_found(
 ) -> None:
     method, _ = search(small_clients, 2, generations=10**6)
     method.wrap_up()
-    rows = []
-    while not method.done:
-        rows.append(method.step())
-    assert [row["phase"] for row in rows] == ["train"] * 6
+    assert [row["phase"] for row in to_the_end(method)] == ["train"] * 6
     assert method.finish().extra["generations"] == 2
 
 
 def test_clients_without_validation_or_training_nodes_take_part(
     small_clients: list[ClientGraph],
 ) -> None:
-    nothing = np.zeros(small_clients[1].num_nodes, np.bool_)
-    empty = small_clients[1].with_masks(nothing, nothing, nothing)
+    empty = without(small_clients[1], "train_mask", "val_mask", "test_mask")
     _, rows = search([small_clients[0], empty, small_clients[2]], 2)
-    _, without = search([small_clients[0], small_clients[2]], 2)
-    for row, other in zip(rows, without, strict=True):
+    _, others = search([small_clients[0], small_clients[2]], 2)
+    for row, other in zip(rows, others, strict=True):
         assert row["val_loss"] == pytest.approx(other["val_loss"], abs=1e-5)
 
 
 def test_nobody_with_validation_nodes_leaves_the_architecture_alone(
     small_clients: list[ClientGraph],
 ) -> None:
-    nothing = [np.zeros(client.num_nodes, np.bool_) for client in small_clients]
-    blind = [
-        client.with_masks(client.train_mask, none, client.test_mask)
-        for client, none in zip(small_clients, nothing, strict=True)
-    ]
-    method, rows = search(blind, 2)
-    assert not method.state()["alpha"].any()
+    method, rows = search([without(client, "val_mask") for client in small_clients], 2)
+    assert not method._alpha.detach().numpy().any()
     assert rows[-1]["val_loss"] == 0
 
 
@@ -219,8 +207,8 @@ def test_a_diverged_client_does_not_count(small_clients: list[ClientGraph], secu
     clients = [small_clients[0], wild, small_clients[2]]
     method, rows = search(clients, 2, secure=secure, normalize_features=False)
     assert all(np.isfinite(row["val_loss"]) and np.isfinite(row["train_loss"]) for row in rows)
-    assert np.isfinite(method.state()["alpha"]).all()
-    assert method.state()["alpha"].any()
+    assert np.isfinite(method._alpha.detach().numpy()).all()
+    assert method._alpha.detach().numpy().any()
     sane = sum(int(client.val_mask.sum()) for client in clients if client is not wild)
     nodes = sum(int(client.val_mask.sum()) for client in clients)
     assert rows[0]["val_accuracy"] <= sane / nodes

@@ -1,7 +1,7 @@
 """FedGraph against dense matrices: convolution across clients, its training, its losses."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,19 +9,16 @@ import pytest
 import torch
 
 import autofgl
-from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models.networks import GCN
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.models import ModelSpec
+from autofgl.nn.models.gcn import GCN
 from autofgl.nn.structure import Structure
-from autofgl.secure import MODES
 from autofgl.sharing.across.client import AcrossClient
 from autofgl.sharing.across.forward import Pass, exchanges
-from federations import make, rounds
+from federations import leaves, make, parties, rounds, without
 
 SMALL: dict[str, Any] = {"hidden": 8, "rounds": 6, "batch": 8, "normalize_features": True}
 PARTITIONERS = ("metis", "louvain", "random", "dirichlet", "labels", "degree", "overlap")
@@ -48,7 +45,7 @@ def whole_network(graph: ClientGraph, weights: dict[str, Any], layers: int) -> A
     )
     model = GCN(spec).double()
     model.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
-    features = InputFeatures.from_client(graph.x, torch.float64).row_normalized()
+    features = InputFeatures.from_client(graph.x, torch.float64).row_normalised()
     edges = torch.from_numpy(graph.edge_index)
     model.eval()
     with torch.no_grad():
@@ -58,7 +55,7 @@ def whole_network(graph: ClientGraph, weights: dict[str, Any], layers: int) -> A
 def dense(graph: ClientGraph) -> tuple[Any, Any]:
     """Q and the scaled features of a whole graph."""
     structure = Structure(torch.from_numpy(graph.edge_index), graph.num_nodes, torch.float64)
-    features = InputFeatures.from_client(graph.x, torch.float64).row_normalized()
+    features = InputFeatures.from_client(graph.x, torch.float64).row_normalised()
     return structure.gcn.to_dense(), features.to_dense()
 
 
@@ -77,7 +74,7 @@ def test_with_everything_shared_the_outputs_are_those_of_the_uncut_graph(
     method = make("fedgraph", clients, share="all", layers=layers, **SMALL)
     rounds(method, 1)
     whole = pool(clients)
-    expected = whole_network(whole, method._weights, layers)  # type: ignore[attr-defined]
+    expected = whole_network(whole, method._weights, layers)
     for client in clients:
         nodes, output = outputs[client.name]
         place = np.searchsorted(whole.node_id, client.node_id[nodes])
@@ -97,7 +94,7 @@ def test_hidden_layers_are_shared_and_the_first_is_not(
     for index, client in enumerate(clients):
         owner[client.node_id] = index
     inside = at_home(q, owner)
-    w = {key: torch.tensor(value).double() for key, value in method._weights.items()}  # type: ignore[attr-defined]
+    w = {key: torch.tensor(value).double() for key, value in method._weights.items()}
     hidden = torch.relu(inside @ x @ w["convs.0.lin.weight"] + w["convs.0.bias"])
     shared = (q @ hidden @ w["convs.1.lin.weight"] + w["convs.1.bias"]).numpy()
     alone = (inside @ hidden @ w["convs.1.lin.weight"] + w["convs.1.bias"]).numpy()
@@ -108,8 +105,8 @@ def test_hidden_layers_are_shared_and_the_first_is_not(
 
     apart = make("fedgraph", clients, share="none", **SMALL)
     apart.setup()
-    apart._weights = method._weights  # type: ignore[attr-defined]
-    apart._judge(0)  # type: ignore[attr-defined]
+    apart._weights = method._weights
+    apart._judge(0)
     for client in clients:
         nodes, output = outputs[client.name]
         np.testing.assert_allclose(output, alone[client.node_id[nodes]], atol=1e-5)
@@ -124,7 +121,7 @@ def test_a_round_averages_by_batch_size_and_takes_neighbours_as_constants(
     settings = {**SMALL, "dropout": 0.0, "weight_decay": 0.0, "lr": 0.01}
     method = make("fedgraph", clients, share="hidden", sampler="full", **settings)
     method.setup()
-    start = {key: torch.tensor(value) for key, value in method._weights.items()}  # type: ignore[attr-defined]
+    start = {key: torch.tensor(value) for key, value in method._weights.items()}
     method.step()
     q, x = (value.float() for value in dense(small_graph))
     owner = np.zeros(small_graph.num_nodes, np.int64)
@@ -148,7 +145,7 @@ def test_a_round_averages_by_batch_size_and_takes_neighbours_as_constants(
         optimizer.step()
         for key, value in weights.items():
             expected[key] += value.detach() * len(nodes) / total
-    for key, value in method._weights.items():  # type: ignore[attr-defined]
+    for key, value in method._weights.items():
         np.testing.assert_allclose(value, expected[key].numpy(), atol=1e-5)
     method.federation.close()
 
@@ -160,30 +157,6 @@ def test_clients_wait_twice_for_every_shared_convolution(
     share: str, layers: int, waits: int
 ) -> None:
     assert exchanges(share, layers) == waits
-
-
-@pytest.mark.parametrize("sampler", ["full", "sage", "fastgcn", "fixed"])
-def test_every_sampler_learns(sampler: str, small_graph: ClientGraph) -> None:
-    clients = autofgl.partition(small_graph, clients=3, method="random", seed=0)
-    method = make(
-        "fedgraph", clients, sampler=sampler, rounds=40, hidden=8, batch=16, layer_size=40,
-        keep="0.6,0.4", evaluate_every=40, lr=0.05, dropout=0.2,
-    )  # fmt: skip
-    history = rounds(method, 40)
-    assert history[-1]["val_accuracy"] > 0.6
-    assert np.mean([row["train_loss"] for row in history[-5:]]) < history[0]["train_loss"]
-    assert all(row["cost"] > 0 for row in history)
-    assert history[0]["val_accuracy"] is None
-    method.federation.close()
-
-
-def test_sampling_costs_less_than_the_full_batch(small_clients: list[ClientGraph]) -> None:
-    costs = {}
-    for sampler in ("full", "fixed"):
-        method = make("fedgraph", small_clients, sampler=sampler, keep="0.3", **SMALL)
-        costs[sampler] = rounds(method, 1)[0]["cost"]
-        method.federation.close()
-    assert costs["fixed"] < costs["full"] / 3
 
 
 def test_features_labels_and_edges_never_travel(small_graph: ClientGraph) -> None:
@@ -203,7 +176,8 @@ def test_features_labels_and_edges_never_travel(small_graph: ClientGraph) -> Non
     for client in clients:
         for array in (client.y, client.edge_index, client.boundary.remote, client.train_mask):
             assert array.tobytes() not in boxes
-    arrays = [array for _, _, payload in seen for array in _arrays(payload)]
+    values = [value for _, _, payload in seen for value in leaves(payload)]
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
     for client in clients:
         for private in (client.y, client.edge_index, client.boundary.remote):
             assert not any(_equal(array, private) for array in arrays)
@@ -221,23 +195,13 @@ def test_only_what_is_needed_travels(small_graph: ClientGraph) -> None:
     sent = method.federation.meter.total("peer") - before
     needed = 0
     for client in clients:
-        hood = client.boundary
-        train = np.isin(hood.local, np.flatnonzero(client.train_mask))
-        needed += len(np.unique(np.stack([hood.owner, hood.remote])[:, train], axis=1).T)
+        cut = client.boundary
+        train = np.isin(cut.local, np.flatnonzero(client.train_mask))
+        needed += len(np.unique(np.stack([cut.owner, cut.remote])[:, train], axis=1).T)
     payload = needed * (8 + 4 * small_graph.classes)
     messages = 2 * len(clients) * (len(clients) - 1)
     assert payload < sent < payload + messages * 600
     method.federation.close()
-
-
-def _arrays(value: Any) -> list[Any]:
-    if isinstance(value, np.ndarray):
-        return [value]
-    if isinstance(value, dict):
-        return [array for item in value.values() for array in _arrays(item)]
-    if isinstance(value, list | tuple):
-        return [array for item in value for array in _arrays(item)]
-    return []
 
 
 def _equal(first: Any, second: Any) -> bool:
@@ -251,11 +215,8 @@ def test_a_client_lost_in_an_exchange_is_remembered(
     method = make("fedgraph", clients, sampler="full", **SMALL)
     rounds(method, 2)
     lost = clients[1].name
-    parties = {name: actor.party for name, actor in method.federation._actors.items()}  # type: ignore[attr-defined]
-    known = {
-        name: party._around.known[2].clone()
-        for name, party in parties.items() if name != lost
-    }  # fmt: skip
+    others = {name: party for name, party in parties(method).items() if name != lost}
+    before = {name: party._around.last_rows[2].clone() for name, party in others.items()}
     advance = AcrossClient.advance
 
     def dying(self: AcrossClient, payload: Payload) -> Payload:
@@ -268,12 +229,11 @@ def test_a_client_lost_in_an_exchange_is_remembered(
     assert row["clients"] == 2
     assert lost not in method.federation.parties
     assert np.isfinite(row["train_loss"])
-    for name, party in parties.items():
-        if name != lost:
-            hood = party._around.hood
-            theirs = torch.from_numpy(hood.owner == list(hood.owners).index(lost))
-            assert torch.equal(party._around.known[2][theirs], known[name][theirs])
-            assert not torch.equal(party._around.known[2][~theirs], known[name][~theirs])
+    for name, party in others.items():
+        near, rows = party._around.neighborhood, party._around.last_rows[2]
+        theirs = torch.from_numpy(near.owner == list(near.owners).index(lost))
+        assert torch.equal(rows[theirs], before[name][theirs])
+        assert not torch.equal(rows[~theirs], before[name][~theirs])
     assert method.step()["clients"] == 2
     method.federation.close()
 
@@ -284,33 +244,11 @@ def test_rows_of_a_client_that_was_never_heard_of_are_zero(small_graph: ClientGr
     method.setup()
     method.federation.drop(clients[2].name)
     assert np.isfinite(method.step()["train_loss"])
-    party = method.federation._actors[clients[0].name].party  # type: ignore[attr-defined]
-    theirs = party._around.hood.owner == 2
+    around = parties(method)[clients[0].name]._around
+    theirs = around.neighborhood.owner == 2
     assert theirs.any()
-    assert not party._around.known[2][torch.from_numpy(theirs)].any()
+    assert not around.last_rows[2][torch.from_numpy(theirs)].any()
     method.federation.close()
-
-
-@pytest.mark.parametrize("secure", MODES)
-def test_secure_modes_give_the_same_weights(secure: str, small_clients: list[ClientGraph]) -> None:
-    plain = make("fedgraph", small_clients, sampler="fixed", **SMALL)
-    rounds(plain, 2)
-    method = make("fedgraph", small_clients, sampler="fixed", secure=secure, **SMALL)
-    rounds(method, 2)
-    for key, value in plain._weights.items():  # type: ignore[attr-defined]
-        np.testing.assert_allclose(method._weights[key], value, atol=2e-3)  # type: ignore[attr-defined]
-    plain.federation.close()
-    method.federation.close()
-
-
-def without(client: ClientGraph, *masks: str) -> ClientGraph:
-    """The client without the nodes of some masks."""
-    nothing = np.zeros(client.num_nodes, np.bool_)
-    kept = [
-        nothing if key in masks else getattr(client, key)
-        for key in ("train_mask", "val_mask", "test_mask")
-    ]
-    return client.with_masks(*kept)
 
 
 def test_a_client_without_labels_takes_part(small_clients: list[ClientGraph]) -> None:
@@ -340,41 +278,7 @@ def test_one_client_alone(small_graph: ClientGraph) -> None:
 def test_a_boundary_to_nodes_that_do_not_exist_is_refused(
     small_clients: Sequence[ClientGraph],
 ) -> None:
-    from dataclasses import replace
-
     first = small_clients[0]
     wrong = replace(first.boundary, remote=first.boundary.remote + 1000)
     with pytest.raises(Exception, match="check the boundaries"):
         make("fedgraph", [replace(first, boundary=wrong), *small_clients[1:]], **SMALL)
-
-
-def test_a_run_ends_with_a_plain_network(small_clients: list[ClientGraph], out: Path) -> None:
-    result = autofgl.run("fedgraph", small_clients, out=out, **SMALL)
-    assert result.figures["architecture"].startswith("gcn, 2 layers")
-    assert len(result.history) == 6
-    assert [row["round"] for row in result.history] == list(range(1, 7))
-    assert {one["name"] for one in result.figures["per_client"]} == {c.name for c in small_clients}
-    data = small_clients[0].to_pyg()
-    assert result.model(data.x, data.edge_index).shape == (small_clients[0].num_nodes, 3)
-
-
-@pytest.mark.parametrize(
-    "settings", [{"keep": "0.5,x"}, {"keep": "0"}, {"fanouts": "2.5"}, {"share": "some"}]
-)
-def test_wrong_settings_are_refused(
-    settings: dict[str, Any], small_clients: list[ClientGraph], out: Path
-) -> None:
-    with pytest.raises(UserError):
-        autofgl.run("fedgraph", small_clients, out=out, **settings)
-
-
-def test_one_number_stands_for_all_convolutions() -> None:
-    settings = FedGraphSettings(layers=3, keep="0.2,0.5", fanouts="10")
-    assert settings.keep_by_layer == [0.2, 0.5, 0.5]
-    assert settings.fanout_by_layer == [10, 10, 10]
-
-
-def test_one_number_needs_no_quotes() -> None:
-    settings = FedGraphSettings(keep=0.25, fanouts=4, layers=3)  # type: ignore[arg-type]
-    assert settings.keep_by_layer == [0.25, 0.25, 0.25]
-    assert settings.fanout_by_layer == [4, 4, 4]

@@ -3,7 +3,6 @@
 import numpy as np
 
 from autofgl.federation.payload import decode, encode
-from autofgl.methods.fedgraph.policy import Reward
 from autofgl.sharing.across.weight_state import Axes, flattened, state_of
 
 
@@ -35,7 +34,7 @@ def test_the_state_is_the_mean_and_the_spread_of_the_clients() -> None:
     axes = Axes.fit(list(some_weights()), 2)
     clients = [{"w": row} for row in some_weights()[:4]]
     mean = {"w": np.mean([client["w"] for client in clients], axis=0)}
-    total = np.sum([axes.told(client) for client in clients], axis=0)
+    total = np.sum([axes.moments(client) for client in clients], axis=0)
     state = state_of(axes, mean, total, 4)
     scores = np.stack([axes.project(client) for client in clients])
     np.testing.assert_allclose(state, [*axes.project(mean), *scores.std(0)], atol=1e-5)
@@ -43,8 +42,8 @@ def test_the_state_is_the_mean_and_the_spread_of_the_clients() -> None:
 
 def test_what_a_client_tells_is_limited() -> None:
     axes = Axes.fit(list(some_weights()), 2)
-    told = axes.told({"w": some_weights()[0] * 1e6})
-    assert np.abs(told).max() <= 900
+    moments = axes.moments({"w": some_weights()[0] * 1e6})
+    assert np.abs(moments).max() <= 900
 
 
 def test_axes_survive_a_message() -> None:
@@ -57,19 +56,3 @@ def test_axes_survive_a_message() -> None:
 def test_weights_are_put_together_by_name() -> None:
     weights = {"b": np.array([3.0]), "a": np.array([[1.0], [2.0]])}
     assert flattened(weights).tolist() == [1, 2, 3]
-
-
-def test_the_reward_is_eq_9() -> None:
-    reward = Reward(base=128, target=0.9, alpha=0.5, beta=2.0)
-    assert reward.of(accuracy=0.9, cost=2.0) == 1.0
-    np.testing.assert_allclose(reward.of(accuracy=0.7, cost=4.0), 128**-0.2 - 1.0)
-
-
-def test_profiling_fixes_the_mean_penalty() -> None:
-    costs = [4.0, 2.0, 9.0]
-    reward = Reward.profiled(128, 0.9, costs)
-    assert reward.beta == 2.0
-    penalties = [reward.alpha * (cost - reward.beta) for cost in costs]
-    np.testing.assert_allclose(np.mean(penalties), 1.0)
-    np.testing.assert_allclose(Reward.profiled(128, 0.9, costs, 0.3).alpha, 0.3 * reward.alpha)
-    assert Reward.profiled(128, 0.9, [3.0, 3.0]).alpha == 0.0

@@ -1,3 +1,5 @@
+"""GraphFL's rounds and test phase: averages by hand, new clients, unseen classes, lost clients."""
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,82 +11,38 @@ import torch
 import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
-from autofgl.graphs.catalog import DataSettings, PartitionSettings
-from autofgl.graphs.client_graph import Boundary, ClientGraph
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.datasets import DataSettings
+from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods.graphfl.settings import GraphFLSettings
-from autofgl.runtime.method import Weights
-from autofgl.runtime.settings import model_spec
 from autofgl.secure import MODES
-from autofgl.seeding import numpy_generator
-from autofgl.sharing.meta.model import MetaModel, draw_task, unseen
-from autofgl.sharing.meta.sharing import GraphFLClient
-from federations import make, rounds
+from autofgl.sharing.meta.model import MetaModel, unseen
+from federations import (
+    close,
+    die_in,
+    empty_client,
+    leaves,
+    local_model,
+    make,
+    parties,
+    rounds,
+    to_the_end,
+    without,
+)
 
-#: Few and short steps, for tests in which nothing has to be learnt.
+#: Few and short steps, for tests in which nothing has to be learned.
 QUICK: dict[str, Any] = {"tasks": 2, "inner_steps": 2, "adapt_steps": 2, "rounds": 4}
 
 
-def close(a: Weights, b: Weights, tolerance: float) -> bool:
-    return all(np.allclose(a[name], b[name], rtol=0, atol=tolerance) for name in a)
+def local(client: ClientGraph, **settings: Any) -> Any:
+    return local_model(client, GraphFLSettings(**settings), kind=MetaModel)
 
 
-def local(client: ClientGraph, **settings: Any) -> MetaModel:
-    checked = GraphFLSettings(**settings)
-    return MetaModel(client, model_spec(client, checked), checked, seed=0)
-
-
-def with_labels(client: ClientGraph, train: int, others: bool = True) -> ClientGraph:
-    """The client with only so many training nodes, and without others to evaluate if need be."""
-    mask, none = np.zeros_like(client.train_mask), np.zeros_like(client.train_mask)
+def with_labels(client: ClientGraph, train: int) -> ClientGraph:
+    """The client with only so many training nodes."""
+    mask = np.zeros_like(client.train_mask)
     mask[np.flatnonzero(client.train_mask)[:train]] = True
-    if not others:
-        return client.with_masks(mask, none, none)
     return client.with_masks(mask, client.val_mask, client.test_mask)
-
-
-@pytest.mark.parametrize(
-    ("nodes", "support", "query", "sizes"),
-    [
-        (20, 5, 10, (5, 10)),
-        (20, 0, 0, (10, 10)),
-        (21, 0, 0, (10, 11)),
-        (21, 4, 0, (4, 17)),
-        (20, 0, 3, (10, 3)),
-        (20, 20, 10, (13, 7)),
-        (9, 10, 20, (3, 6)),
-        (5, 100, 1, (4, 1)),
-        (5, 1, 100, (1, 4)),
-        (3, 100, 0, (2, 1)),
-        (2, 5, 5, (1, 1)),
-        (2, 0, 0, (1, 1)),
-    ],
-)
-def test_support_and_query_do_not_overlap(
-    nodes: int, support: int, query: int, sizes: tuple[int, int]
-) -> None:
-    rng = np.random.default_rng(0)
-    drawn = [draw_task(nodes, support, query, rng) for _ in range(20)]
-    for task in drawn:
-        assert (len(task.support), len(task.query)) == sizes
-        both = torch.cat([task.support, task.query]).tolist()
-        assert len(set(both)) == len(both)
-        assert set(both) <= set(range(nodes))
-    if nodes > 3:
-        assert len({tuple(task.support.tolist()) for task in drawn}) > 1
-
-
-def test_a_single_node_supports_and_judges() -> None:
-    task = draw_task(1, 3, 7, np.random.default_rng(0))
-    assert task.support.tolist() == task.query.tolist() == [0]
-
-
-def test_tasks_depend_on_client_round_and_step(small_clients: list[ClientGraph]) -> None:
-    def drawn(client: int, at: int, step: int) -> list[int]:
-        model = local(small_clients[client], tasks=2)
-        return [node for task in model.tasks(at, step) for node in task.support.tolist()]
-
-    assert drawn(0, 1, 0) == drawn(0, 1, 0)
-    assert len({tuple(drawn(0, at, step)) for at, step in [(1, 0), (2, 0), (1, 1)]}) == 3
 
 
 @pytest.mark.parametrize("model", ["sgc", "gcn"])
@@ -99,7 +57,7 @@ def test_without_inner_steps_a_round_is_one_of_fedavg(
     )  # fmt: skip
     plain = make("fedavg", small_clients, aggregate="parameters", local_epochs=1, **common)
     rows, expected = rounds(meta, 3), rounds(plain, 3)
-    assert close(meta.state()["weights"], plain.state()["news"]["weights"], 1e-6)
+    assert close(meta.training.sharing.weights, plain.training.sharing.handout()["weights"], 1e-6)
     for row, other in zip(rows, expected, strict=True):
         assert row["unadapted_val_accuracy"] == other["val_accuracy"]
         assert row["unadapted_test_accuracy"] == other["test_accuracy"]
@@ -121,79 +79,8 @@ def test_a_round_averages_the_clients_outer_steps_by_training_nodes(
         loss += share * model.learn(1)
         for name, value in model.weights().items():
             expected[name] = expected.get(name, 0) + share * value.astype(np.float64)
-    assert close(method.state()["weights"], expected, 1e-6)
+    assert close(method.training.sharing.weights, expected, 1e-6)
     assert row["query_loss"] == pytest.approx(loss, rel=1e-5)
-
-
-def test_an_outer_step_of_gradient_descent_by_hand(small_clients: list[ClientGraph]) -> None:
-    """θ - lr (g + decay θ), with g the mean of two tasks' gradients in float64 of plain torch."""
-    settings: dict[str, Any] = {**QUICK, "optimizer": "sgd", "dropout": 0.0, "lr": 0.3}
-    client = small_clients[0]
-    model = local(client, **settings)
-    x = client.to_pyg().x.double()
-    n = client.num_nodes
-    a = torch.eye(n, dtype=torch.float64)
-    a[client.edge_index[1], client.edge_index[0]] = 1
-    scale = a.sum(1) ** -0.5
-    q = scale[:, None] * a * scale
-    z = (q @ q @ x)[client.train_mask]
-    y = torch.from_numpy(client.y[client.train_mask])
-    start = {name: torch.tensor(value).double() for name, value in model.weights().items()}
-    w, b = (value.requires_grad_() for value in start.values())
-    total: Any = 0
-    for task in model.tasks(1, 0):
-        u, v = w, b
-        for _ in range(2):
-            s = torch.nn.functional.cross_entropy(z[task.support] @ u + v, y[task.support])
-            du, dv = torch.autograd.grad(s, [u, v], create_graph=True)
-            u, v = u - 0.1 * du, v - 0.1 * dv
-        total += torch.nn.functional.cross_entropy(z[task.query] @ u + v, y[task.query]) / 2
-    total.backward()
-    loss = model.learn(1)
-    assert loss == pytest.approx(float(total.detach()), rel=1e-5)
-    for (name, value), found in zip(start.items(), model.weights().values(), strict=True):
-        there = value.detach()
-        assert value.grad is not None
-        expected = there - 0.3 * (value.grad + 5e-4 * there)
-        np.testing.assert_allclose(found, expected.numpy(), atol=1e-6, err_msg=name)
-
-
-def test_second_derivatives_change_the_step(small_clients: list[ClientGraph]) -> None:
-    found = []
-    for first_order in (False, True):
-        model = local(small_clients[0], **QUICK, first_order=first_order)
-        model.learn(1)
-        found.append(model.weights())
-    assert not close(*found, 1e-6)
-
-
-def test_adaptation_descends_the_loss_of_the_training_nodes_only(
-    small_clients: list[ClientGraph],
-) -> None:
-    client = small_clients[0]
-    model = local(client, adapt_steps=5, adapt_lr=0.2)
-    before = model.weights()
-    found = model.adapted()
-    assert close(before, model.weights(), 0), "the global weights are held"
-    assert model.evaluate_adapted()[0] < model.evaluate()[0]
-    others = ~client.train_mask
-    wrong = replace(client, y=np.where(others, (client.y + 1) % client.classes, client.y))
-    blind = local(wrong, adapt_steps=5, adapt_lr=0.2).adapted()
-    assert all(torch.equal(found[name], blind[name]) for name in found)
-    same = local(client, inner_lr=0.2, adapt_steps=5).adapted()
-    assert all(torch.equal(found[name], same[name]) for name in found), "adapt_lr 0 is inner_lr"
-    none = local(client, adapt_steps=0)
-    assert np.array_equal(none.evaluate_adapted(), none.evaluate())
-
-
-def test_adaptation_may_see_fewer_nodes(small_clients: list[ClientGraph]) -> None:
-    client = small_clients[0]
-    train = np.flatnonzero(client.train_mask)
-    order = numpy_generator(0, "adaptation", client.name).permutation(len(train))
-    seen = np.isin(np.arange(client.num_nodes), train[order[:3]])
-    few = client.with_masks(seen, client.val_mask, client.test_mask)
-    found, expected = local(client, adapt_support=3).adapted(), local(few).adapted()
-    assert all(torch.equal(found[name], expected[name]) for name in found)
 
 
 def test_adaptation_helps_where_clients_differ() -> None:
@@ -236,7 +123,7 @@ def test_nobody_adapts_where_the_federation_is_better_without(
     other = make("graphfl", clients, adapt="if-better", **spoilt)
     other.setup()
     other.load_state(wise.state())
-    assert other.state()["counts"] == "unadapted", "known to a resumed run"
+    assert other.training.sharing._best_kind == "unadapted", "known to a resumed run"
     found = wise.finish()
     assert found.extra["adapted"] is False
     assert found.test_accuracy == found.extra["unadapted_test_accuracy"]
@@ -264,7 +151,7 @@ def test_the_last_round_counts_unless_validation_is_to_choose(
 ) -> None:
     last = make("graphfl", small_clients, **QUICK, lr=0.3)
     rounds(last, 4)
-    expected = last.state()["weights"]
+    expected = last.training.sharing.weights
     found = last.finish()
     assert found.extra["best_round"] == 4
     assert close(found.models["model"], expected, 0)
@@ -280,8 +167,7 @@ def test_the_last_round_counts_unless_validation_is_to_choose(
 def test_patience_ends_the_run(small_clients: list[ClientGraph]) -> None:
     method = make("graphfl", small_clients, **{**QUICK, "rounds": 99}, patience=2, lr=2.0)
     method.setup()
-    while not method.done:
-        method.step()
+    to_the_end(method)
     assert method.round < 40
 
 
@@ -396,17 +282,10 @@ def test_secure_modes_give_the_plain_run(secure: str, small_clients: list[Client
 
 
 def test_a_lost_client_is_dropped_and_the_run_goes_on(
-    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
+    small_clients: list[ClientGraph],
 ) -> None:
     method = make("graphfl", small_clients, **QUICK)
-    answer = GraphFLClient.round
-
-    def dying(self: GraphFLClient, payload: Payload) -> Payload:
-        if self._graph.name == "client-1" and payload["round"] == 3:
-            raise SystemExit("gone")
-        return answer(self, payload)
-
-    monkeypatch.setattr(GraphFLClient, "round", dying)
+    die_in(parties(method)["client-1"], 3)
     rows = rounds(method, 4)
     assert rows[2]["failed"] == ["client-1"]
     assert "failed" not in rows[3]
@@ -416,31 +295,27 @@ def test_a_lost_client_is_dropped_and_the_run_goes_on(
 
 def test_clients_with_few_or_no_labels_take_part(small_clients: list[ClientGraph]) -> None:
     first, second, third = small_clients
-    none = np.zeros(0, np.int64)
-    mask = np.zeros(0, np.bool_)
-    empty = replace(
-        third, name="client-3", x=third.x[:0], edge_index=np.zeros((2, 0), np.int64), y=none,
-        train_mask=mask, val_mask=mask, test_mask=mask, node_id=none, boundary=Boundary.empty(),
-    )  # fmt: skip
-    clients = [first, with_labels(second, 1), with_labels(third, 0, others=False), empty]
+    blind = without(third, "train_mask", "val_mask", "test_mask")
+    clients = [first, with_labels(second, 1), blind, empty_client(third, "client-3")]
     method = make("graphfl", clients, **QUICK)
     rows = rounds(method, 4)
     assert all(np.isfinite(row["query_loss"]) for row in rows)
     assert [row["train"] for row in method.finish().per_client][1:] == [1, 0, 0]
-    without = make("graphfl", [first, clients[1]], **QUICK)
-    rounds(without, 4)
-    assert close(method.state()["weights"], without.state()["weights"], 1e-6), "they weigh nothing"
+    others = make("graphfl", [first, clients[1]], **QUICK)
+    rounds(others, 4)
+    ours, theirs = method.training.sharing.weights, others.training.sharing.weights
+    assert close(ours, theirs, 1e-6), "they weigh nothing"
 
 
 def test_nobody_has_labels(small_clients: list[ClientGraph]) -> None:
     clients = [with_labels(client, 0) for client in small_clients]
     method = make("graphfl", clients, **QUICK)
     method.setup()
-    before = method.state()["weights"]
+    before = method.training.sharing.weights
     row = method.step()
     assert row["query_loss"] == 0
     assert row["test_accuracy"] == row["unadapted_test_accuracy"]
-    assert close(method.state()["weights"], before, 0)
+    assert close(method.training.sharing.weights, before, 0)
 
 
 def test_a_diverging_client_is_named(small_clients: list[ClientGraph]) -> None:
@@ -457,12 +332,8 @@ def test_features_labels_and_edges_never_travel(small_clients: list[ClientGraph]
     arrays: list[Any] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
-        stack: list[Any] = [payload]
-        while stack:
-            value = stack.pop()
-            if isinstance(value, dict | list):
-                stack += value.values() if isinstance(value, dict) else value
-            elif isinstance(value, np.ndarray):
+        for value in leaves(payload):
+            if isinstance(value, np.ndarray):
                 arrays.append(value)
             assert not isinstance(value, bytes) or not value
 
@@ -471,7 +342,7 @@ def test_features_labels_and_edges_never_travel(small_clients: list[ClientGraph]
     adapted = {}
     for client in small_clients:
         model = local(client, **QUICK)
-        model.load_weights(method.state()["weights"])
+        model.load_weights(method.training.sharing.weights)
         adapted[client.name] = np.concatenate([v.reshape(-1) for v in model.adapted().values()])
     method.finish()
     assert arrays, "the observer saw nothing"
