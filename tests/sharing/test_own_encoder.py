@@ -11,8 +11,8 @@ from scipy.spatial.distance import jensenshannon
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
+from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods.asfgnn.settings import SFGNNSettings
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.runtime.local_model import LocalModel

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import autofgl
-from autofgl.api import load_clients, load_held, start
+from autofgl.api import load_clients, load_server_graph, start_run
 from autofgl.config import check_config, sort_settings
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import withhold
 from autofgl.methods.fedgraph.server import FedGraph, ServerTest
 from autofgl.methods.fedgraph.settings import FedGraphSettings
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.models.gcn import GCN
+from autofgl.nn.models.networks import GCN
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.secure import MODES
 from autofgl.seeding import torch_generator
 from federations import make, rounds, to_the_end
@@ -163,13 +163,13 @@ def test_the_server_judges_by_nodes_that_no_client_has(out: Path) -> None:
         }
     )  # fmt: skip
     layers = sort_settings(config, FedGraph.Settings)
-    clients, held = load_clients(config, layers), load_held(config, layers)
+    clients, held = load_clients(config, layers), load_server_graph(config, layers)
     assert held is not None
     assert held.num_nodes == 18
     ids = np.concatenate([client.node_id for client in clients])
     assert not np.isin(held.node_id, ids).any()
     assert len(ids) == 72
-    result = start(config, clients, out, None)
+    result = start_run(config, clients, out, None)
     episode = [row for row in result.history if row["phase"] == "episode"]
     nodes = [row["accuracy"] * 18 for row in episode]
     np.testing.assert_allclose(nodes, np.round(nodes))

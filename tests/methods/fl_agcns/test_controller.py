@@ -13,7 +13,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import SharedSuperNet, _fields
 from autofgl.methods.fl_agcns.objectives import cost_of, parameter_table
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
-from autofgl.nn.found import build_found
+from autofgl.nn.models.networks import build_network
 from autofgl.runtime.trials import Score, smallest_of_the_best_first
 from autofgl.secure import MODES, make_client
 from autofgl.sharing.common import network_spec
@@ -230,7 +230,7 @@ def test_several_objectives_give_a_front(
     front = result.figures["front"]
     assert [set(code) for code in front] == [{"genotype", "loss", "params", "latency"}] * len(front)
     for code in front:
-        network = build_found(
+        network = build_network(
             network_spec(small_clients[0], FLAGCNSSettings(**SMALL), code["genotype"])
         )
         assert code["params"] == sum(value.numel() for value in network.parameters())

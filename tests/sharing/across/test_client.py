@@ -13,8 +13,8 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models import ModelSpec
-from autofgl.nn.models.gcn import GCN
+from autofgl.nn.models.networks import GCN
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
 from autofgl.sharing.across.client import AcrossClient
 from autofgl.sharing.across.forward import Pass, exchanges
@@ -45,7 +45,7 @@ def whole_network(graph: ClientGraph, weights: dict[str, Any], layers: int) -> A
     )
     model = GCN(spec).double()
     model.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
-    features = InputFeatures.from_client(graph.x, torch.float64).row_normalised()
+    features = InputFeatures.from_client(graph.x, torch.float64).row_normalized()
     edges = torch.from_numpy(graph.edge_index)
     model.eval()
     with torch.no_grad():
@@ -55,7 +55,7 @@ def whole_network(graph: ClientGraph, weights: dict[str, Any], layers: int) -> A
 def dense(graph: ClientGraph) -> tuple[Any, Any]:
     """Q and the scaled features of a whole graph."""
     structure = Structure(torch.from_numpy(graph.edge_index), graph.num_nodes, torch.float64)
-    features = InputFeatures.from_client(graph.x, torch.float64).row_normalised()
+    features = InputFeatures.from_client(graph.x, torch.float64).row_normalized()
     return structure.gcn.to_dense(), features.to_dense()
 
 

@@ -11,9 +11,8 @@ import torch
 import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
+from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.datasets import DataSettings
-from autofgl.graphs.partition import PartitionSettings
 from autofgl.methods.graphfl.settings import GraphFLSettings
 from autofgl.secure import MODES
 from autofgl.sharing.meta.model import MetaModel, unseen
