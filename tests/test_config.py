@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
-from autofgl.methods.settings import FederatedSettings, ServerData
+from autofgl.runtime.settings import FederatedSettings, ServerData
 
 from autofgl.config import SECURE_MODES, check_config, parse_settings, sort_settings
 from autofgl.errors import UserError

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from autofgl.methods.settings import FederatedSettings
+from autofgl.runtime.settings import FederatedSettings
 
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused

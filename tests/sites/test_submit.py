@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from autofgl.methods.fedavg import FedAvg
+from autofgl.methods.baselines import FedAvg
 
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph

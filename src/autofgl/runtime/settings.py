@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autofgl.errors import unknown_name
-from autofgl.nn.models.spec import FAMILIES, ModelSpec
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.nn.models.spec import ModelSpec
 
 #: What ``protocol=plain`` means: no regularization, features as they are, as in the scripts of
 #: FL-AGCNS's authors.
@@ -49,6 +49,8 @@ class NetworkSettings(BaseModel):
     @field_validator("model")
     @classmethod
     def _check_family(cls, model: str) -> str:
+        from autofgl.nn.models.spec import FAMILIES  # here: it takes NumPy
+
         if model not in FAMILIES:
             raise unknown_name("model", model, FAMILIES)
         return model
@@ -175,8 +177,10 @@ class FederatedSettings(FederatedTraining, NetworkSettings):
     """A fixed network, trained by a federation."""
 
 
-def model_spec(graph: "ClientGraph", settings: Any) -> ModelSpec:
+def model_spec(graph: "ClientGraph", settings: Any) -> "ModelSpec":
     """The network that :class:`NetworkSettings` ask for, sized for a graph."""
+    from autofgl.nn.models.spec import ModelSpec
+
     return ModelSpec(
         family=settings.model,
         in_features=graph.num_features,
