@@ -37,7 +37,7 @@ class NetworkSettings(BaseModel):
 
     model: str = "gcn"
     """network family, e.g. gcn, gat, sage, appnp"""
-    layers: int = Field(2, ge=1, le=16)
+    layers: int = Field(default=2, ge=1, le=16)
     """number of layers, where the family has a choice"""
     heads: Count = 8
     """attention heads (gat)"""
@@ -83,7 +83,7 @@ class TrainSettings(BaseModel):
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
     hidden: Count = 64
     """width of the hidden layers"""
-    dropout: float = Field(0.5, ge=0, lt=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
     """dropout rate"""
     lr: Positive = 0.01
     """learning rate of Adam"""
@@ -142,7 +142,7 @@ class AveragingSettings(BaseModel):
     aggregate: Literal["parameters", "gradients"] = "gradients"
     """what is averaged: parameters after the local epochs, or the gradient of every epoch
     (FL-AGCNS, Eq. 2)"""
-    participation: float = Field(1.0, gt=0, le=1)
+    participation: float = Field(default=1.0, gt=0, le=1)
     """share of the clients that train in a round"""
 
 
