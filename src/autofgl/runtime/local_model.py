@@ -34,7 +34,7 @@ LARGEST_GRADIENT = 1000.0
 
 @dataclass(frozen=True)
 class Inputs:
-    """Everything precomputed about a graph; ``nodes`` and ``labels`` by training, validation, test."""
+    """Everything precomputed about a graph; nodes and labels are by mask."""
 
     features: InputFeatures
     structure: Structure

@@ -23,8 +23,8 @@ from autofgl.secure import make_server
 class Method(ABC):
     """A federated method: setup, then rounds until done, then an outcome.
 
-    All that a resumed run needs is in :meth:`state` and in the parties' own states. ``round`` counts
-    the rounds made, ``clients`` is the server's line to its clients.
+    All that a resumed run needs is in :meth:`state` and in the parties' own states. ``round``
+    counts the rounds made, ``clients`` is the server's line to its clients.
     """
 
     summary: ClassVar[str] = ""

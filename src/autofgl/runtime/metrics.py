@@ -36,8 +36,8 @@ class Metrics:
         """Metrics from a vector of sums, ``[9]``."""
         loss, correct, count = np.asarray(sums, np.float64).reshape(len(SPLITS), 3).T
         nodes = np.maximum(count, 1.0)
-        by_mask = np.stack([loss / nodes, correct / nodes], axis=1).ravel()
-        return cls(*by_mask.tolist(), val_nodes=round(float(count[1])))
+        train, val, test = np.stack([loss / nodes, correct / nodes], axis=1).tolist()
+        return cls(*train, *val, *test, val_nodes=round(float(count[1])))
 
     def row(self) -> dict[str, float]:
         """The columns of the history."""

@@ -53,8 +53,8 @@ class Outcome:
         spec: dict[str, Any],
         models: dict[str, Weights],
     ) -> "Outcome":
-        """Sum a run up: figures of the chosen weights, what clients say of themselves (nothing where
-        that is their own affair), their seconds of inference and how many they are.
+        """Sum a run up: figures of the chosen weights, what clients say of themselves (nothing
+        where that is their own affair), their seconds of inference and how many they are.
         """
         one_model = next(iter(models.values()))
         return cls(

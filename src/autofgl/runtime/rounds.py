@@ -191,7 +191,7 @@ class Sharing:
 
 
 class RoundClient(Summing, Party):
-    """The client half of the round engine; a recipe that names no way of sharing takes the first."""
+    """The client half of the round engine; a recipe that names no way takes the first."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "start", "round", "take", "conclude", "export",
@@ -300,8 +300,8 @@ class RoundEngine:
     """The server half of the round engine: one training, from fresh weights on.
 
     ``stage`` comes before the names of all sums, where one run trains several networks; ``totals``
-    are the federation's training, validation and test nodes; ``diverged`` says of a trial whether it
-    has diverged at some client.
+    are the federation's training, validation and test nodes; ``diverged`` says of a trial whether
+    it has diverged at some client.
     """
 
     saved = ("round", "totals", "parties", "best", "sharing")
