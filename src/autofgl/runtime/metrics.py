@@ -37,7 +37,7 @@ class Metrics:
         loss, correct, count = np.asarray(sums, np.float64).reshape(len(SPLITS), 3).T
         nodes = np.maximum(count, 1.0)
         train, val, test = np.stack([loss / nodes, correct / nodes], axis=1).tolist()
-        return cls(*train, *val, *test, val_nodes=round(float(count[1])))
+        return cls(*train, *val, *test, round(float(count[1])))
 
     def row(self) -> dict[str, float]:
         """The columns of the history."""
