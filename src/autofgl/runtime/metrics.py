@@ -36,8 +36,9 @@ class Metrics:
         """Metrics from a vector of sums, ``[9]``."""
         loss, correct, count = np.asarray(sums, np.float64).reshape(len(SPLITS), 3).T
         nodes = np.maximum(count, 1.0)
-        train, val, test = np.stack([loss / nodes, correct / nodes], axis=1).tolist()
-        return cls(*train, *val, *test, round(float(count[1])))
+        names = [f"{split}_{figure}" for split in SPLITS for figure in ("loss", "accuracy")]
+        values = np.stack([loss / nodes, correct / nodes], axis=1).ravel().tolist()
+        return cls(**dict(zip(names, values, strict=True)), val_nodes=round(float(count[1])))
 
     def row(self) -> dict[str, float]:
         """The columns of the history."""
