@@ -160,7 +160,7 @@ def test_mistakes_are_named_before_the_run(
         autofgl.run("fedavg", [small_graph], secure="ckks", out=out)
     with pytest.raises(UserError, match="threshold"):
         autofgl.run("fedavg", small_clients, secure="shares", secure_threshold=9, out=out)
-    with pytest.raises(UserError, match="nothing is summed"):
+    with pytest.raises(UserError, match="sums nothing"):
         autofgl.run("separate", small_clients, secure="ckks", out=out)
     with pytest.raises(UserError, match="unknown secure mode 'sharse': did you mean shares"):
         autofgl.run("fedavg", small_clients, secure="sharse", out=out)

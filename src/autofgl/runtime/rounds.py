@@ -337,12 +337,14 @@ class RoundEngine:
         ``recipe`` says what the run's settings do not, ``each`` what is in each client's own; in a
         trial test nodes are left alone and the network may diverge.
         """
-        message: Payload = {"stage": self.stage, **(recipe.to_payload() if recipe else {})}
-        if trial:
-            message["trial"] = True
-        replies = self._call("start", message, each).ok
+        parts = recipe.to_payload() if recipe else {}
+        message: Payload = {"stage": self.stage, **parts, **({"trial": True} if trial else {})}
+        # Who is late has not built this network, and cannot join later unless it is the run's own.
+        late = self.sharing.waits_for_late and not (parts or trial or each)
+        clients = self.sharing.clients
+        replies = clients.call("start", message, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
-        self.totals = self.sharing.clients.count_nodes(f"{self.stage}start", replies)
+        self.totals = clients.count_nodes(f"{self.stage}start", replies)
         self.sharing.begin(replies)
 
     def step(self) -> Row:
