@@ -128,5 +128,5 @@ def test_a_fixed_network_needs_settings_that_read_it() -> None:
 
 
 def test_other_changes_name_who_asked_for_them() -> None:
-    with pytest.raises(UserError, match="^per_client: layers=0: "):
+    with pytest.raises(UserError, match=r"^per_client: layers=0: "):
         changed(FederatedSettings(), {"layers": 0}, "per_client")

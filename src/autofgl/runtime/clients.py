@@ -56,19 +56,34 @@ class Clients:
         Raises:
             FederationError: A client failed, or too few are left.
         """
-        timeout = self._settings.timeout or None
-        replies = self.federation.call(op, payload, each=each, timeout=timeout)
+        replies = self._reach(op, payload, each, self.names)
         for name, failure in replies.failed.items():
-            if failure.kind in ("exception", "refused"):
-                raise FederationError(f"{name}: {failure.message}")
             if failure.kind == "lost" or not wait_for_late:
                 self.federation.drop(name)
         return require(op, replies, self._settings.min_clients)
 
     def first(self, op: str) -> Payload:
-        """The answer of the first client, where all would say the same."""
-        name = self.names[0]
-        return self.federation.call(op, to=[name], min_ok=1).ok[name]
+        """The answer of the first client that gives one, where all would say the same.
+
+        Raises:
+            FederationError: A client failed, or none answers.
+        """
+        for name in tuple(self.names):
+            replies = self._reach(op, {}, None, [name])
+            if name in replies.ok:
+                return replies.ok[name]
+            self.federation.drop(name)
+        raise FederationError(f"no client answers '{op}'")
+
+    def _reach(
+        self, op: str, payload: Payload, each: Mapping[str, Payload] | None, to: Sequence[str]
+    ) -> Replies:
+        timeout = self._settings.timeout or None
+        replies = self.federation.call(op, payload, each=each, to=to, timeout=timeout)
+        for name, failure in replies.failed.items():
+            if failure.kind in ("exception", "refused"):
+                raise FederationError(f"{name}: {failure.message}")
+        return replies
 
     def total(self, tag: str, replies: Mapping[str, Payload], key: str) -> SumVectors:
         """The sum of what the replies hold under a key, for the server to read."""
