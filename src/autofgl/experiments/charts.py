@@ -75,7 +75,7 @@ def _curve(figure: Figure, panel: Setting, lines: Lines, x: str, y: str) -> Char
         points = [
             (point.x, point.y, point.y - point.std, point.y + point.std)
             for line in _of(variant, panel, lines)
-            for point in mean_curve([*line.curves.values()], x, y)
+            for point in mean_curve(line.curves.values(), x, y)
         ]
         series.append(Series.of(variant.label, points))
     (x_label, x_format), (y_label, y_format) = _AXES[x], _AXES[y]
@@ -201,10 +201,10 @@ def _architecture(cell: TableCell) -> Safe | None:
     except UserError:
         return None  # a fixed network
     title = f"{cell.variant.label}, {cell.setting.label}, seed {seed}"
-    scroll = {"class_": "scroll", "role": "region", "aria_label": title, "tabindex": 0}
+    network = draw_network(spec, sizes=False)
     return element(
         "figure",
         element("figcaption", title),
         element("p", element("code", spec.genotype)),
-        element("div", draw_network(spec, sizes=False), **scroll),
+        element("div", network, class_="scroll", role="region", aria_label=title, tabindex=0),
     )

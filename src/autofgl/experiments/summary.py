@@ -83,8 +83,8 @@ class Summary:
 
     def runs_as_json(self) -> dict[str, Any]:
         """Every run, for JSON files."""
-        seeds = {"runs": self.runs, "failed": self.failed}
-        return {key: {str(seed): one for seed, one in by.items()} for key, by in seeds.items()}
+        runs = {str(seed): run for seed, run in self.runs.items()}
+        return {"runs": runs, "failed": {str(seed): why for seed, why in self.failed.items()}}
 
     def _values(self, figure: str) -> list[float]:
         return [float(run[figure]) for run in self.runs.values() if run.get(figure) is not None]
