@@ -148,14 +148,14 @@ def common_target(curves: Iterable[Sequence[TrainingPoint]]) -> float | None:
     a margin. Curves that stay far below the others do not count, as in FedGraph's section 5.2,
     where FastGCN misses the target. None without a curve.
     """
-    best = [max(_smoothed_accuracies(curve)) for curve in curves if curve]
+    best = [max(_smoothed(curve)) for curve in curves if curve]
     near = [accuracy for accuracy in best if accuracy >= max(best) - LAG]
     return min(near) - MARGIN if near else None
 
 
 def first_reaching(curve: Sequence[TrainingPoint], target: float) -> TrainingPoint | None:
     """The first point whose smoothed test accuracy is at least the target."""
-    points = zip(curve, _smoothed_accuracies(curve), strict=True)
+    points = zip(curve, _smoothed(curve), strict=True)
     return next((point for point, accuracy in points if accuracy >= target), None)
 
 
@@ -240,7 +240,7 @@ def _value_at(steps: Steps, place: float) -> float:
     return next(reached, steps[0][1])
 
 
-def _smoothed_accuracies(curve: Sequence[TrainingPoint]) -> list[float]:
+def _smoothed(curve: Sequence[TrainingPoint]) -> list[float]:
     return running_mean([point.test_accuracy for point in curve])
 
 

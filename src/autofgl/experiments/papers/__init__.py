@@ -56,10 +56,6 @@ def _table(about: dict[str, Any]) -> Table:
     return Table(**made, paper=paper)
 
 
-def _figure(about: dict[str, Any]) -> Figure:
-    return Figure(**_experiment(about, grouped=True))
-
-
 def _experiment(about: dict[str, Any], grouped: bool = False) -> dict[str, Any]:
     """What tables and figures have in common."""
     made = {**about, "notes": tuple(_flat(about["notes"]))}
@@ -96,7 +92,10 @@ _PAPERS: list[dict[str, Any]] = [
     for name in ("fl_agcns", "fedgraph", "asfgnn", "graphfl_ga")
 ]
 TABLES = {table.name: table for table in map(_table, _numbered("tables", "table", "Table"))}
-FIGURES = {figure.name: figure for figure in map(_figure, _numbered("figures", "fig", "Fig."))}
+FIGURES = {
+    about["name"]: Figure(**_experiment(about, grouped=True))
+    for about in _numbered("figures", "fig", "Fig.")
+}
 VIEWS = {view["name"]: View(**view) for view in _numbered("views", "fig", "Fig.")}
 #: Tables without results to run again, and where their content is here.
 STATIC = [(what, where) for paper in _PAPERS for what, where in paper["static"]]
@@ -106,17 +105,14 @@ QUICK_BUDGET = "30s"
 _QUICK_ROUNDS, _QUICK_FIGURE_ROUNDS = 100, 20
 _QUICK_LEARNING: dict[str, Any] = {"episodes": 4, "episode_rounds": 8, "profile_rounds": 8}
 _QUICK_NOTE = (
-    "**Quick version**: {what}. It shows that everything runs and about where the figures lie; it "
-    "is no reproduction."
+    "**Quick version**: first dataset only, one seed, {what}. It shows that everything runs and "
+    "about where the figures lie; it is no reproduction."
 )
 
 
 def quick_table(table: Table) -> Table:
     """The first dataset with one seed; every run has the budget, fixed networks too."""
-    what = (
-        f"first dataset only, one seed, at most {QUICK_BUDGET} and {_QUICK_ROUNDS} rounds for each "
-        "run"
-    )
+    what = f"at most {QUICK_BUDGET} and {_QUICK_ROUNDS} rounds for each run"
     variants = [
         replace(row, budgeted=True, seeds=1, settings=_fewer(row.settings, _QUICK_ROUNDS))
         for row in table.variants
@@ -128,8 +124,8 @@ def quick_table(table: Table) -> Table:
 def quick_figure(figure: Figure) -> Figure:
     """The first dataset with one seed and few rounds; a policy is learned in few episodes."""
     what = (
-        f"first dataset only, one seed, {_QUICK_FIGURE_ROUNDS} rounds, policies learned in "
-        f"{_QUICK_LEARNING['episodes']} episodes of {_QUICK_LEARNING['episode_rounds']} rounds"
+        f"{_QUICK_FIGURE_ROUNDS} rounds, policies learned in {_QUICK_LEARNING['episodes']} "
+        f"episodes of {_QUICK_LEARNING['episode_rounds']} rounds"
     )
     first = figure.settings[0].group
     return replace(
