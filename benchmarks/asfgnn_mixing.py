@@ -4,7 +4,7 @@
 
 Every client keeps a constant share (``mixing=constant``), from 0, which is SFGNN without JS, to 1,
 which shares nothing. Printed for each α: validation and test accuracy, and the differences from
-share 0, seed by seed. Hyper-parameters are those of ``asfgnn-table6``; seeds are none of its.
+share 0, seed by seed. Hyper-parameters are those of ``asfgnn-fig3``; seeds are none of its.
 """
 
 import argparse
@@ -13,10 +13,14 @@ from pathlib import Path
 from statistics import mean
 
 import autofgl
-from autofgl.experiments.papers.asfgnn import ALPHAS, GROUPS, ROUNDS, SFGNN, by_alpha
+from autofgl.experiments.papers import FIGURES
 from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 
+FIGURE = FIGURES["asfgnn-fig3"]
+PANELS = {panel.name: panel for panel in FIGURE.settings}
+ALPHAS = sorted({panel.level for panel in FIGURE.settings}, reverse=True)
+SFGNN = FIGURE.variants[0]
 SHARES = (0.0, 0.3, 0.6, 0.9, 1.0)
 
 
@@ -24,11 +28,11 @@ def accuracies(
     clients: list[ClientGraph], seed: int, column: str, share: float
 ) -> tuple[float, float]:
     """Validation and test accuracy of a run, in percent."""
-    settings = {**SFGNN, **by_alpha("sfgnn")[column], "mixing": "constant", "keep": share}
+    settings = {**SFGNN.settings, **SFGNN.own[column], "mixing": "constant", "keep": share}
     with tempfile.TemporaryDirectory() as folder:
         result = autofgl.run(
-            "sfgnn", clients, secure="none", out=Path(folder) / "run", rounds=ROUNDS, seed=seed,
-            checkpoint_every=10**6, **settings,
+            "sfgnn", clients, secure="none", out=Path(folder) / "run", rounds=FIGURE.rounds,
+            seed=seed, checkpoint_every=10**6, **settings,
         )  # fmt: skip
     return 100 * result.val_accuracy, 100 * result.test_accuracy
 
@@ -47,7 +51,8 @@ def main() -> None:
     given = parser.parse_args()
     graph = autofgl.load(f"planetoid:{given.dataset}")
     for alpha in given.alphas:
-        settings = PartitionSettings(label_groups=GROUPS[given.dataset], label_alpha=float(alpha))
+        column = f"{given.dataset}-{alpha}"
+        settings = PartitionSettings(**PANELS[column].shared)
         cuts = [
             autofgl.partition(graph, clients=2, method="labels", seed=seed, settings=settings)
             for seed in given.seeds
@@ -55,7 +60,7 @@ def main() -> None:
         base: list[list[float]] = []
         for share in SHARES:
             runs = [
-                accuracies(clients, seed, f"{given.dataset}-{alpha}", share)
+                accuracies(clients, seed, column, share)
                 for clients, seed in zip(cuts, given.seeds, strict=True)
             ]
             val, test = map(list, zip(*runs, strict=True))

@@ -80,7 +80,7 @@ def test_a_comparison_goes_on_where_it_was_killed(
 ) -> None:
     made, options = comparison("fedavg", "separate"), Options(out, seeds=2, budget="1m")
     begun: list[str] = []
-    start = api.start
+    start = api.start_run
 
     def counted(config: Any, *rest: Any) -> Any:
         if len(begun) == 3:

@@ -182,18 +182,18 @@ def test_a_folder_of_something_else_is_refused(out: Path, content: str) -> None:
 
 def test_a_failing_cell_is_remembered_and_the_rest_goes_on(out: Path) -> None:
     good = make_table().variants[1]
-    lost = Variant("lost", "Lost", "fl-nothing", seeds=1, budgeted=True)
+    lost = Variant("lost", "Lost", "fedavg", {"lr": "fast"}, seeds=1, budgeted=True)
     table = make_table(settings=make_table().settings[:1], variants=(lost, good))
     with pytest.raises(AutoFGLError, match="1 of 2 runs failed") as raised:
         run(table, out, seeds=1)
     assert not isinstance(raised.value, UserError), "exit code 1"
     before = cells(out)
-    assert "unknown method 'fl-nothing'" in before["lost", "two"]["failed"]["0"]
+    assert "setting lr=fast" in before["lost", "two"]["failed"]["0"]
     assert len(before["gcn", "two"]["runs"]) == 1
-    assert "| Lost | – | failed: unknown method 'fl-nothing'" in (out / "table.md").read_text()
+    assert "| Lost | – | failed: setting lr=fast" in (out / "table.md").read_text()
     run(table, out, seeds=1, rows=("gcn",))
     assert cells(out)["lost", "two"] == before["lost", "two"], "other rows are not forgotten"
-    mended = replace(table, variants=(replace(lost, method="fedavg", settings=FAST), good))
+    mended = replace(table, variants=(replace(lost, settings=FAST), good))
     run(mended, out, seeds=1)
     assert cells(out)["lost", "two"]["failed"] == {}
     assert len(cells(out)["lost", "two"]["runs"]) == 1

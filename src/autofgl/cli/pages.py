@@ -132,17 +132,19 @@ def reproduce(
     data_root: DataRoot = None,
 ) -> None:
     """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
-    from autofgl.experiments.papers import FIGURES, QUICK_BUDGET, VIEWS
+    from autofgl.experiments.papers import FIGURES, QUICK_BUDGET, TABLES, VIEWS
     from autofgl.experiments.plan import Options
 
     if name == "list":
         _list_reproducible()
         return
     view = VIEWS.get(name)
-    source = _reproducible(name)
+    source = view.table if view else name
+    if source not in TABLES and source not in FIGURES:
+        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
     if source in FIGURES and budget is not None:
         raise UserError("--budget is for tables: the runs of a figure end after --rounds")
-    if source not in FIGURES and (rounds is not None or episodes is not None):
+    if source in TABLES and (rounds is not None or episodes is not None):
         raise UserError(
             "--rounds and --episodes are for figures: the searches of a table end after --budget"
         )
@@ -163,26 +165,14 @@ def reproduce(
         _console.print(f"{view.title}: {page}", highlight=False, soft_wrap=True)
 
 
-def _reproducible(name: str) -> str:
-    """The table or figure whose runs a name needs."""
-    from autofgl.experiments.papers import FIGURES, TABLES, VIEWS
-
-    source = VIEWS[name].table if name in VIEWS else name
-    if source not in TABLES and source not in FIGURES:
-        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
-    return source
-
-
 def _run_reproduction(name: str, options: "Options", quick: bool) -> None:
     """Run a table or a figure, the whole or its quick version."""
     from autofgl.experiments.papers import FIGURES, TABLES, quick_figure, quick_table
     from autofgl.experiments.plan import Figure, Table, plan
 
-    experiment: Figure | Table
-    if name in FIGURES:
-        experiment = quick_figure(FIGURES[name]) if quick else FIGURES[name]
-    else:
-        experiment = quick_table(TABLES[name]) if quick else TABLES[name]
+    experiment: Figure | Table = FIGURES[name] if name in FIGURES else TABLES[name]
+    if quick:
+        experiment = quick_figure(FIGURES[name]) if name in FIGURES else quick_table(TABLES[name])
     plan(experiment, options)  # mistakes are refused before anything heavy is imported
     from autofgl.experiments import figures, runner, tables
 
@@ -201,8 +191,8 @@ def _list_reproducible() -> None:
     listed = []
     for one in (*TABLES.values(), *FIGURES.values()):
         datasets = dict.fromkeys(setting.group or setting.name for setting in one.settings)
-        names = (variant.name for variant in one.variants)
-        listed.append((one.name, " ".join(datasets), " ".join(names), one.source))
+        names = " ".join(variant.name for variant in one.variants)
+        listed.append((one.name, " ".join(datasets), names, one.source))
     show_table(_console, ("name", "datasets", "rows", "source"), listed)
     views = [(view.name, view.title, view.table, view.source) for view in VIEWS.values()]
     _console.print()

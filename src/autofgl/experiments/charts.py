@@ -5,8 +5,8 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from autofgl.errors import UserError
-from autofgl.experiments.curves import Episode, TrainingPoint, mean_curve
-from autofgl.experiments.plan import Figure, Setting, Table, Variant
+from autofgl.experiments.curves import mean_curve
+from autofgl.experiments.plan import ChartKind, Figure, Setting, Table, Variant
 from autofgl.experiments.summary import FigureLine, TableCell
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.charts import Chart, Series
@@ -28,46 +28,56 @@ _AXES: dict[str, tuple[str, Format]] = {
     "episode": ("episode", count),
     "discounted_return": ("discounted return", plain),
 }
+#: Of figures with curves: x and y of each file.
+_CURVES: dict[ChartKind, dict[str, tuple[str, str]]] = {
+    "accuracy": {
+        "figure.svg": ("seconds", "test_accuracy"),
+        "figure-cost.svg": ("cost", "test_accuracy"),
+    },
+    "returns": {"figure.svg": ("episode", "discounted_return")},
+}
+#: Of figures with marks over levels: y of each row of charts.
+_MARKS: dict[ChartKind, tuple[str, ...]] = {
+    "levels": ("test_accuracy",),
+    "target": ("target_seconds", "target_cost"),
+    "final": ("test_accuracy", "seconds", "cost"),
+}
 _SPREAD = "Mean over seeds; the band, or whisker, is one standard deviation."
 
 
 def figure_charts(figure: Figure, lines: Lines) -> dict[str, ChartRows]:
-    """The charts of each file of a figure; none if nothing is finished."""
+    """The charts of each file of a figure, by dataset; none if nothing is finished."""
     done = [line for line in lines if line.runs]
+    groups: dict[str, dict[str, Setting]] = {}
+    for line in done:
+        groups.setdefault(line.setting.group, {})[line.setting.name] = line.setting
     if not done:
         return {}
-    match figure.chart:
-        case "accuracy":
-            return {
-                "figure.svg": _curves(figure, done, "seconds", "test_accuracy"),
-                "figure-cost.svg": _curves(figure, done, "cost", "test_accuracy"),
-            }
-        case "returns":
-            return {"figure.svg": _curves(figure, done, "episode", "discounted_return")}
-        case "levels":
-            keys: tuple[str, ...] = ("test_accuracy",)
-        case "target":
-            keys = ("target_seconds", "target_cost")
-        case "final":
-            keys = ("test_accuracy", "seconds", "cost")
-    return {"figure.svg": [_by_level(figure, done, key) for key in keys]}
-
-
-def _curves(figure: Figure, lines: Lines, x: str, y: str) -> ChartRows:
-    """A row for each dataset, its panels beside each other."""
-    return [
-        [_curve(figure, panel, lines, x, y) for panel in panels]
-        for panels in _groups(lines).values()
-    ]
+    if figure.chart in _CURVES:
+        return {
+            name: [
+                [_curve(figure, panel, done, x, y) for panel in panels.values()]
+                for panels in groups.values()
+            ]
+            for name, (x, y) in _CURVES[figure.chart].items()
+        }
+    marks = _MARKS[figure.chart]
+    return {
+        "figure.svg": [
+            [_by_level(figure, *one, done, key) for one in groups.items()] for key in marks
+        ]
+    }
 
 
 def _curve(figure: Figure, panel: Setting, lines: Lines, x: str, y: str) -> Chart:
     series = []
     for variant in figure.variants:
-        own = [line for line in _of(variant, lines) if line.setting == panel]
-        points = [point for line in own for point in mean_curve(_points(line, x), x, y)]
-        band = [(p.x, p.y, p.y - p.std, p.y + p.std) for p in points]
-        series.append(Series.of(variant.label, band))
+        points = [
+            (point.x, point.y, point.y - point.std, point.y + point.std)
+            for line in _of(variant, panel, lines)
+            for point in mean_curve(line.curves.values(), x, y)
+        ]
+        series.append(Series.of(variant.label, points))
     (x_label, x_format), (y_label, y_format) = _AXES[x], _AXES[y]
     return Chart(
         f"{panel.label}: {y_label}",
@@ -81,65 +91,39 @@ def _curve(figure: Figure, panel: Setting, lines: Lines, x: str, y: str) -> Char
     )
 
 
-def _points(line: FigureLine, x: str) -> list[Sequence[TrainingPoint | Episode]]:
-    return [*line.learnings.values()] if x == "episode" else [*line.trainings.values()]
-
-
-def _by_level(figure: Figure, lines: Lines, key: str) -> list[Chart]:
-    """A chart for each dataset, a mark for each panel and variant; over the panels' levels where
-    these are numbers.
-    """
+def _by_level(
+    figure: Figure, group: str, panels: Mapping[str, Setting], lines: Lines, key: str
+) -> Chart:
+    """A mark for each panel and variant; over the panels' levels where these are numbers."""
     numeric = figure.chart == "levels"
     label, form = _AXES[key]
-    charts = []
-    for group, panels in _groups(lines).items():
-        levels = [panel.level for panel in panels]
-        series = []
-        for at, variant in enumerate(figure.variants):
-            shift = (at - (len(figure.variants) - 1) / 2) * 0.12
-            points = [
-                (float(panel.level) if numeric else place + shift, *_whisker(line, key))
-                for place, panel in enumerate(panels)
-                for line in _of(variant, lines)
-                if line.setting == panel
-            ]
-            series.append(Series.of(variant.label, points, joined=numeric))
-        charts.append(
-            Chart(
-                f"{group}: {label}",
-                figure.axis if numeric else "level",
-                series,
-                form,
-                plain if numeric else partial(_level_name, levels),
-                whole_x=not numeric,
-                note=_SPREAD,
-            )
-        )
-    return charts
+    series = []
+    for at, variant in enumerate(figure.variants):
+        shift = (at - (len(figure.variants) - 1) / 2) * 0.12
+        points = [
+            (float(panel.level) if numeric else place + shift, *line.whisker(key))
+            for place, panel in enumerate(panels.values())
+            for line in _of(variant, panel, lines)
+        ]
+        series.append(Series.of(variant.label, points, joined=numeric))
+    return Chart(
+        f"{group}: {label}",
+        figure.axis if numeric else "level",
+        series,
+        form,
+        plain if numeric else partial(_level_name, [panel.level for panel in panels.values()]),
+        whole_x=not numeric,
+        note=_SPREAD,
+    )
 
 
 def _level_name(levels: Sequence[str], place: float) -> str:
     return levels[round(place)] if 0 <= round(place) < len(levels) else ""
 
 
-def _whisker(line: FigureLine, key: str) -> tuple[float | None, float | None, float | None]:
-    """Mean, and the ends of its whisker."""
-    mean, std = line.mean(key), line.deviation(key) or 0.0
-    return (None, None, None) if mean is None else (mean, mean - std, mean + std)
-
-
-def _of(variant: Variant, lines: Lines) -> list[FigureLine]:
-    return [line for line in lines if line.variant.name == variant.name]
-
-
-def _groups(lines: Lines) -> dict[str, list[Setting]]:
-    """The panels that have something to show, by dataset."""
-    groups: dict[str, list[Setting]] = {}
-    for line in lines:
-        panels = groups.setdefault(line.setting.group, [])
-        if line.setting not in panels:
-            panels.append(line.setting)
-    return groups
+def _of(variant: Variant, panel: Setting, lines: Lines) -> list[FigureLine]:
+    own = (line for line in lines if line.setting == panel)
+    return [line for line in own if line.variant.name == variant.name]
 
 
 class Cost(NamedTuple):
@@ -176,25 +160,23 @@ def complexity_charts(table: Table, cells: Sequence[TableCell]) -> list[Chart]:
         if (accuracy := cell.mean("test_accuracy")) is not None
     }
     charts = [
-        _complexity_chart(f"{column.label}, {whose}", table.variants, column, costs)
+        _complexity_chart(
+            f"{column.label}, {whose}",
+            table.variants,
+            {name: cost for (name, place), cost in costs.items() if place == column.name},
+        )
         for column in table.settings
         for whose, costs in (("the paper", paper), ("ours", ours))
     ]
     return [chart for chart in charts if len(chart.shown) > 1]
 
 
-def _complexity_chart(
-    title: str,
-    rows: Sequence[Variant],
-    column: Setting,
-    costs: Mapping[tuple[str, str], Cost],
-) -> Chart:
+def _complexity_chart(title: str, rows: Sequence[Variant], costs: Mapping[str, Cost]) -> Chart:
     """A mark for each row, the same in every chart."""
-    own = {name: cost for (name, place), cost in costs.items() if place == column.name}
-    places = complexity(own)
+    places = complexity(costs)
     series = []
     for row in rows:
-        points = [(places[row.name], own[row.name].accuracy)] if row.name in own else []
+        points = [(places[row.name], costs[row.name].accuracy)] if row.name in costs else []
         series.append(Series.of(row.label, points, joined=False))
     note = "Up and to the left is better."
     return Chart(title, "complexity", series, percent, plain, whole_x=False, note=note)
@@ -205,12 +187,9 @@ def best_architectures(cells: Sequence[TableCell]) -> Section | None:
     (FL-AGCNS, Fig. 3).
     """
     drawings = [drawing for cell in cells if (drawing := _architecture(cell)) is not None]
-    if not drawings:
-        return None
-    note = element(
-        "p", "Of each search the seed with the highest validation accuracy.", class_="note"
-    )
-    return Section("Best architectures", [note, element("div", drawings, class_="charts")])
+    words = "Of each search the seed with the highest validation accuracy."
+    body = [element("p", words, class_="note"), element("div", drawings, class_="charts")]
+    return Section("Best architectures", body) if drawings else None
 
 
 def _architecture(cell: TableCell) -> Safe | None:
@@ -222,13 +201,10 @@ def _architecture(cell: TableCell) -> Safe | None:
     except UserError:
         return None  # a fixed network
     title = f"{cell.variant.label}, {cell.setting.label}, seed {seed}"
-    drawing = element(
-        "div",
-        draw_network(spec, sizes=False),
-        class_="scroll",
-        role="region",
-        aria_label=title,
-        tabindex=0,
+    network = draw_network(spec, sizes=False)
+    return element(
+        "figure",
+        element("figcaption", title),
+        element("p", element("code", spec.genotype)),
+        element("div", network, class_="scroll", role="region", aria_label=title, tabindex=0),
     )
-    caption = element("figcaption", title)
-    return element("figure", caption, element("p", element("code", spec.genotype)), drawing)

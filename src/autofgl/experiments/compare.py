@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from autofgl.experiments.curves import mean_best_so_far
-from autofgl.experiments.pages import csv_text, json_text
-from autofgl.experiments.plan import Comparison, Options, Run, Setting
+from autofgl.experiments.pages import csv_text, json_text, page_header
+from autofgl.experiments.plan import Comparison, Options, Run
 from autofgl.experiments.ranking import LEVEL, Difference, differences, leader, ranking, verdict
 from autofgl.experiments.runner import Pages
 from autofgl.experiments.summary import Figures, Summary, summarize
@@ -137,27 +137,14 @@ def _html(comparison: Comparison, options: Options, entries: Entries) -> str:
         Section("Every run", _every_run(entries)),
         Section("How it was made", _how(options, entries)),
     ]
-    title = f"{comparison.title} on {comparison.data}"
-    return page(title, _header(title, comparison.setting, options, entries), sections)
-
-
-def _header(title: str, setting: Setting, options: Options, entries: Entries) -> Safe:
-    done, wanted = sum(len(entry.runs) for entry in entries), sum(e.wanted for e in entries)
-    state = None
-    if done < wanted:
-        state = element("p", f"{done} of {wanted} runs are finished.", class_="state")
-    return element(
-        "header",
-        element("p", "AutoFGL comparison", class_="kicker"),
-        element("h1", title),
-        element(
-            "p",
-            f"{setting.clients or NOTHING} clients, partition {setting.partition}, secure sums "
-            f"{options.secure}, budget {options.budget} for each run, {options.seeds} seeds.",
-        ),
-        state,
-        class_="top",
+    setting, title = comparison.setting, f"{comparison.title} on {comparison.data}"
+    about = (
+        f"{setting.clients or NOTHING} clients, partition {setting.partition}, secure sums "
+        f"{options.secure}, budget {options.budget} for each run, {options.seeds} seeds."
     )
+    done, wanted = sum(len(entry.runs) for entry in entries), sum(e.wanted for e in entries)
+    state = f"{done} of {wanted} runs are finished." if done < wanted else ""
+    return page(title, page_header("comparison", title, about, state), sections)
 
 
 def _ranking_table(entries: Entries) -> list[Content]:
@@ -165,7 +152,8 @@ def _ranking_table(entries: Entries) -> list[Content]:
     rows: list[list[Content]] = []
     for entry in ranking(entries):
         accuracy = NOTHING if entry.accuracy is None else f"{entry.mean_and_std} %"
-        costs = [_mean(entry, key, form) for key, _, form in _COSTS]
+        means = [(entry.mean(key), form) for key, _, form in _COSTS]
+        costs = [NOTHING if mean is None else form(mean) for mean, form in means]
         gap = _gap(apart.get(entry.variant.name), entry is first)
         rows.append([entry.variant.label, accuracy, *gap, entry.progress, *costs])
     headings = ("method", "test accuracy", "behind the best", "p", "seeds",
@@ -180,63 +168,43 @@ def _ranking_table(entries: Entries) -> list[Content]:
     return [table(cells, "Ranking"), element("p", note, class_="note")]
 
 
-def _mean(entry: Summary, key: str, form: Format) -> str:
-    mean = entry.mean(key)
-    return NOTHING if mean is None else form(mean)
-
-
 def _gap(apart: Difference | None, first: bool) -> list[Content]:
-    if first:
-        return ["best", NOTHING]
     if apart is None:
-        return [NOTHING, NOTHING]
+        return ["best" if first else NOTHING, NOTHING]
     gap = f"{-100 * apart.mean:.1f}"
-    if apart.half_width is not None:
-        gap += f" ± {100 * apart.half_width:.1f}"
-    if apart.p is None:
+    if apart.half_width is None or apart.p is None:
         return [gap, NOTHING]
-    return [gap, f"{plain(round(apart.p, 4))}{' *' if apart.significant else ''}"]
+    significance = f"{plain(round(apart.p, 4))}{' *' if apart.significant else ''}"
+    return [f"{gap} ± {100 * apart.half_width:.1f}", significance]
 
 
 def _against_cost(entries: Entries) -> Content:
+    note = "Up and to the left is better. Whiskers: one standard deviation."
+    done = [entry for entry in entries if entry.accuracy is not None]
     charts = []
     for key, name, form in _COSTS[:3]:
         series = []
-        for entry in entries:
-            accuracy, std = entry.mean("test_accuracy"), entry.deviation("test_accuracy") or 0.0
-            if accuracy is not None:
-                point = (entry.mean(key), accuracy, accuracy - std, accuracy + std)
-                series.append(Series.of(entry.variant.label, [point], joined=False))
-        charts.append(
-            Chart(f"Test accuracy against {name}", name, series, percent, form, log_x=True,
-                  note="Up and to the left is better. Whiskers: one standard deviation.")
-        )  # fmt: skip
+        for entry in done:
+            point = (entry.mean(key), *entry.whisker("test_accuracy"))
+            series.append(Series.of(entry.variant.label, [point], joined=False))
+        title = f"Test accuracy against {name}"
+        charts.append(Chart(title, name, series, percent, form, log_x=True, note=note))
     return chart_grid(charts) or element("p", "Nothing is finished yet.")
 
 
 def _on_the_way(options: Options, entries: Entries) -> Content:
-    def series(x: str) -> list[Series]:
-        return [
-            Series.of(
-                entry.variant.label,
-                mean_best_so_far((entry.folder(options, seed) for seed in entry.runs), x),
-            )
-            for entry in entries
-        ]
-
-    charts = [
-        Chart(
-            f"Best validation accuracy so far over {name}",
-            name,
-            series(key),
-            percent,
-            form,
-            log_x=True,
-            note="Mean over seeds; the band reaches from the worst to the best seed. A search "
-            "measures its candidates, which is not yet the network that it trains in the end.",
-        )
-        for key, name, form in (("wall_s", "time", seconds), ("bytes", "bytes", bytes_))
-    ]
+    note = (
+        "Mean over seeds; the band reaches from the worst to the best seed. A search measures its "
+        "candidates, which is not yet the network that it trains in the end."
+    )
+    charts = []
+    for key, name, form in _COSTS[:2]:
+        series = []
+        for entry in entries:
+            folders = (entry.folder(options, seed) for seed in entry.runs)
+            series.append(Series.of(entry.variant.label, mean_best_so_far(folders, key)))
+        title = f"Best validation accuracy so far over {name}"
+        charts.append(Chart(title, name, series, percent, form, log_x=True, note=note))
     return chart_grid(charts) or element("p", "Nothing is finished yet.")
 
 

@@ -77,16 +77,13 @@ def finished_history(folder: Path) -> list[dict[str, Any]]:
     return read_history(RunFolder(folder).history)
 
 
-def mean_curve(
-    seeds: Sequence[Sequence[TrainingPoint | Episode]], x: str, y: str
-) -> list[MeanPoint]:
+def mean_curve(seeds: Iterable[Sequence[Any]], x: str, y: str) -> list[MeanPoint]:
     """The mean of several seeds' curves, point by point, as far as all of them go."""
     curve = []
     for points in zip(*seeds, strict=False):
-        ys = [float(getattr(point, y)) for point in points]
+        xs, ys = ([float(getattr(point, axis)) for point in points] for axis in (x, y))
         std = statistics.stdev(ys) if len(ys) > 1 else 0.0
-        mean_x = statistics.mean(float(getattr(point, x)) for point in points)
-        curve.append(MeanPoint(mean_x, statistics.mean(ys), std))
+        curve.append(MeanPoint(statistics.mean(xs), statistics.mean(ys), std))
     return curve
 
 
@@ -151,14 +148,14 @@ def common_target(curves: Iterable[Sequence[TrainingPoint]]) -> float | None:
     a margin. Curves that stay far below the others do not count, as in FedGraph's section 5.2,
     where FastGCN misses the target. None without a curve.
     """
-    best = [max(_smoothed_accuracies(curve)) for curve in curves if curve]
+    best = [max(_smoothed(curve)) for curve in curves if curve]
     near = [accuracy for accuracy in best if accuracy >= max(best) - LAG]
     return min(near) - MARGIN if near else None
 
 
 def first_reaching(curve: Sequence[TrainingPoint], target: float) -> TrainingPoint | None:
     """The first point whose smoothed test accuracy is at least the target."""
-    points = zip(curve, _smoothed_accuracies(curve), strict=True)
+    points = zip(curve, _smoothed(curve), strict=True)
     return next((point for point, accuracy in points if accuracy >= target), None)
 
 
@@ -217,7 +214,10 @@ def best_so_far(folder: Path, x: str) -> Steps:
     steps: list[tuple[float, float]] = []
     best, place = -math.inf, 0.0
     for row in finished_history(folder):
-        at, accuracy = _position(row, x), row.get("val_accuracy")
+        at, accuracy = row.get(x), row.get("val_accuracy")
+        if x == "bytes":
+            ways = (row.get(key) for key in ("bytes_up", "bytes_down", "bytes_peer"))
+            at = sum(value for value in ways if is_number(value))
         if not is_number(at):
             continue
         place = at
@@ -225,13 +225,6 @@ def best_so_far(folder: Path, x: str) -> Steps:
             best = accuracy
             steps.append((at, accuracy))
     return (*steps, (place, best)) if steps else ()
-
-
-def _position(row: dict[str, object], x: str) -> object:
-    if x != "bytes":
-        return row.get(x)
-    ways = (row.get(key) for key in ("bytes_up", "bytes_down", "bytes_peer"))
-    return sum(value for value in ways if is_number(value))
 
 
 def _log_places(begin: float, end: float) -> list[float]:
@@ -247,7 +240,7 @@ def _value_at(steps: Steps, place: float) -> float:
     return next(reached, steps[0][1])
 
 
-def _smoothed_accuracies(curve: Sequence[TrainingPoint]) -> list[float]:
+def _smoothed(curve: Sequence[TrainingPoint]) -> list[float]:
     return running_mean([point.test_accuracy for point in curve])
 
 

@@ -8,27 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from autofgl.experiments import pages
 from autofgl.experiments.charts import Lines, figure_charts
-from autofgl.experiments.pages import (
-    Block,
-    Column,
-    Document,
-    Grid,
-    PagePart,
-    accuracy_text,
-    csv_text,
-    json_text,
-    label_text,
-    mean_of,
-    number,
-    page_header,
-    seeds_text,
-)
+from autofgl.experiments.pages import Column, Document, Grid, PagePart, mean_of
 from autofgl.experiments.plan import ChartKind, Figure, Options, Run, Setting
 from autofgl.experiments.runner import Pages
 from autofgl.experiments.summary import ENDS, FigureLine, figure_lines, policy_lines
 from autofgl.report.charts.figures import chart_grid, charts_svg
-from autofgl.report.page import Section, page
+from autofgl.report.page import Section
 from autofgl.runs.folder import Result
 
 #: What stands in ``figure.csv``: what x and y are, and what else there is of a point.
@@ -52,10 +39,32 @@ class FigurePages(Pages):
     def files(self) -> dict[str, str]:
         """Of all lines, whatever was asked for."""
         figure, options = self.experiment, self.options
-        policies = policy_lines(figure, options)
-        if figure.chart == "returns":
-            return figure_files(figure, options, policies, [])
-        return figure_files(figure, options, figure_lines(figure, options), policies)
+        lines, policies = figure_lines(figure, options), policy_lines(figure, options)
+        document = _document(figure, options, lines, policies)
+        charts = figure_charts(figure, lines)
+        sections = document.sections()
+        grid = chart_grid(chart for rows in charts.values() for row in rows for chart in row)
+        if grid is not None:
+            sections.insert(1, Section("Charts", grid))
+        content = {
+            "figure": figure.name,
+            "title": figure.title,
+            "source": figure.source,
+            "claim": figure.claim,
+            "rounds": options.rounds_of(figure),
+            "secure": options.secure,
+            "lines": [_line_json(line) for line in lines],
+            "learning": [_line_json(line) for line in policies],
+            "notes": list(figure.notes),
+        }
+        headings = ("panel", "line", "seed", "x", "y", *_CSV[figure.chart][2:])
+        return {
+            "figure.json": pages.json_text(content),
+            "figure.csv": pages.csv_text(headings, _csv_rows(figure.chart, lines)),
+            "summary.md": document.markdown(),
+            "figure.html": pages.reproduction_page(figure, sections),
+            **{name: charts_svg(rows) for name, rows in charts.items()},
+        }
 
     def describe(self, run: Run, result: Result) -> str:
         """Its accuracy and its time."""
@@ -69,38 +78,6 @@ class FigurePages(Pages):
         html = self.options.out / "figure.html"
         more = "figure.svg, figure.csv and summary.md beside it"
         return f"\n{files['summary.md']}\nwritten to {html}, {more}"
-
-
-def figure_files(figure: Figure, options: Options, lines: Lines, policies: Lines) -> dict[str, str]:
-    """Names and contents of a figure's files, from its lines and the learning of what they use."""
-    document = _document(figure, options, lines, policies)
-    charts = figure_charts(figure, lines)
-    content = {
-        "figure": figure.name,
-        "title": figure.title,
-        "source": figure.source,
-        "claim": figure.claim,
-        "rounds": options.rounds_of(figure),
-        "secure": options.secure,
-        "lines": [_line_json(line) for line in lines],
-        "learning": [_line_json(line) for line in policies],
-        "notes": list(figure.notes),
-    }
-    sections = document.sections()
-    grid = chart_grid(chart for rows in charts.values() for row in rows for chart in row)
-    if grid is not None:
-        sections.insert(1, Section("Charts", grid))
-    header = page_header(figure.title, f"{figure.source}. autofgl reproduce {figure.name}")
-    return {
-        "figure.json": json_text(content),
-        "figure.csv": csv_text(
-            ("panel", "line", "seed", "x", "y", *_CSV[figure.chart][2:]),
-            _csv_rows(figure.chart, lines),
-        ),
-        "summary.md": document.markdown(),
-        "figure.html": page(figure.title, header, sections),
-        **{name: charts_svg(rows) for name, rows in charts.items()},
-    }
 
 
 def _line_json(line: FigureLine) -> dict[str, Any]:
@@ -120,19 +97,13 @@ def _line_json(line: FigureLine) -> dict[str, Any]:
 def _csv_rows(chart: ChartKind, lines: Lines) -> Iterator[list[Any]]:
     """A row for each point."""
     for line in lines:
-        for seed in line.runs:
-            for point in _points(chart, line, seed):
+        for seed, run in line.runs.items():
+            points = [{**run, "level": line.setting.level, "target": line.target}]
+            if chart in ("accuracy", "returns"):
+                points = [point._asdict() for point in line.curves[seed]]
+            for point in points:
                 values = (point[key] for key in _CSV[chart])
                 yield [line.setting.name, line.variant.name, seed, *values]
-
-
-def _points(chart: ChartKind, line: FigureLine, seed: int) -> list[dict[str, Any]]:
-    match chart:
-        case "accuracy":
-            return [point._asdict() for point in line.trainings[seed]]
-        case "returns":
-            return [episode._asdict() for episode in line.learnings[seed]]
-    return [{**line.runs[seed], "level": line.setting.level, "target": line.target}]
 
 
 def _document(figure: Figure, options: Options, lines: Lines, policies: Lines) -> Document:
@@ -174,7 +145,7 @@ def _levels_part(figure: Figure, group: str, lines: Lines) -> PagePart | None:
     panel = own[0].setting
     rows: dict[str, list[str]] = {}
     for line in own:
-        cell = f"{accuracy_text(line)} ({seeds_text(line)})"
+        cell = f"{pages.accuracy_text(line)} ({pages.seeds_text(line)})"
         rows.setdefault(line.setting.level, [line.setting.level]).append(cell)
     headings = (figure.axis, *(f"{variant.label} (seeds)" for variant in figure.variants))
     intro = f"`{panel.dataset}`, partition `{panel.partition}`."
@@ -191,10 +162,8 @@ def _panel_part(figure: Figure, panel: Setting, lines: Lines, policies: Lines) -
         return PagePart(panel.label, (intro, Grid.of(_RETURN_COLUMNS, own)))
     if own[0].target is not None:
         intro += f" Target accuracy {100 * own[0].target:.1f} %."
-    blocks: list[Block] = [intro, Grid.of(_training_columns(own[0]), own)]
-    if used:
-        blocks.append("\n".join(f"Policy: {_learning(line)}" for line in used))
-    return PagePart(panel.label, blocks)
+    learning = ["\n".join(f"Policy: {_learning(line)}" for line in used)] if used else []
+    return PagePart(panel.label, (intro, Grid.of(_training_columns(own[0]), own), *learning))
 
 
 def _learning(line: FigureLine) -> str:
@@ -220,14 +189,14 @@ def _training_columns(first: FigureLine) -> list[Column]:
     def ratio(key: str) -> Callable[[FigureLine], str]:
         def cell(line: FigureLine) -> str:
             ours, other = line.mean(key), first.mean(key)
-            return number(ours / other if ours is not None and other else None, 2)
+            return pages.number(ours / other if ours is not None and other else None, 2)
 
         return cell
 
     return [
-        ("", label_text),
-        ("test accuracy", accuracy_text),
-        ("seeds", seeds_text),
+        ("", pages.label_text),
+        ("test accuracy", pages.accuracy_text),
+        ("seeds", pages.seeds_text),
         ("s to target", mean_of("target_seconds")),
         ("×", ratio("target_seconds")),
         ("cost to target", mean_of("target_cost", per=1e6)),
@@ -240,8 +209,8 @@ def _training_columns(first: FigureLine) -> list[Column]:
 
 
 _RETURN_COLUMNS: tuple[Column, ...] = (
-    ("", label_text),
-    ("seeds", lambda line: seeds_text(line) if line.runs else _failure(line)),
+    ("", pages.label_text),
+    ("seeds", lambda line: pages.seeds_text(line) if line.runs else _failure(line)),
     ("episodes", mean_of("episodes", 0)),
     (f"return, first {ENDS}", mean_of("first_return")),
     (f"return, last {ENDS}", mean_of("last_return")),

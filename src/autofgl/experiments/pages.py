@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from autofgl.experiments.plan import Experiment
 from autofgl.experiments.summary import Summary
 from autofgl.report.charts.figures import Cells, table
 from autofgl.report.numbers import NOTHING
-from autofgl.report.page import Content, Safe, Section, element, rich_text
+from autofgl.report.page import Content, Safe, Section, element, page, rich_text
 
 _NUMBER = re.compile(r"[+−-]?\d[\d.,]*( ± [\d.,]+)?( %)?|–")
 
@@ -77,15 +78,22 @@ class Document:
         return [Section(title, body) for title, body in bodies]
 
 
-def page_header(title: str, source: str) -> Safe:
-    """What stands on top of a reproduced table or figure."""
+def page_header(kind: str, title: str, about: str, state: str = "") -> Safe:
+    """What stands on top of a page: what it is of, and what is still missing, if anything."""
     return element(
         "header",
-        element("p", "AutoFGL reproduction", class_="kicker"),
+        element("p", f"AutoFGL {kind}", class_="kicker"),
         element("h1", title),
-        element("p", source),
+        element("p", about),
+        element("p", state, class_="state") if state else None,
         class_="top",
     )
+
+
+def reproduction_page(experiment: Experiment, sections: Sequence[Section]) -> str:
+    """The HTML file of a table or figure."""
+    about = f"{experiment.source}. autofgl reproduce {experiment.name}"
+    return page(experiment.title, page_header("reproduction", experiment.title, about), sections)
 
 
 def csv_text(headings: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:

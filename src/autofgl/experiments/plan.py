@@ -4,8 +4,9 @@ Everything here is plain data and light to import, so that a misspelled name is 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 #: whole training. ``returns``: return of every episode of a policy's learning. ``levels``: test
 #: accuracy over the level of the settings, a number.
 ChartKind: TypeAlias = Literal["accuracy", "target", "final", "returns", "levels"]
-
-#: File in a run folder that holds a policy.
-_POLICY_FILE = "policy.afp"
 
 
 @dataclass(frozen=True)
@@ -80,6 +78,13 @@ class Experiment:
         """Variants that others use, each once."""
         used = (variant.uses for variant in self.variants)
         return list({variant.name: variant for variant in used if variant}.values())
+
+    def begun_runs(self, setting: Setting, variant: Variant, out: Path) -> "list[Run]":
+        """The runs of a variant in a setting that were begun, or failed, by seed."""
+        place = out / setting.name / variant.name
+        names = (re.fullmatch(r"seed-(\d+)(\.failed\.txt)?", path.name) for path in place.glob("*"))
+        seeds = sorted({int(name[1]) for name in names if name})
+        return [Run(self, setting, variant, seed) for seed in seeds]
 
 
 class Published(NamedTuple):
@@ -170,7 +175,7 @@ class Run:
 
     def __str__(self) -> str:
         parts = (self.setting.label, self.variant.label, f"seed {self.seed}")
-        return ", ".join(part for part in parts if part)
+        return ", ".join(filter(None, parts))
 
     @property
     def needs(self) -> "Run | None":
@@ -188,11 +193,7 @@ class Run:
         return folder.with_name(f"{folder.name}.failed.txt")
 
     def config(self, options: Options) -> "RunConfig":
-        """The configuration that ``autofgl run`` would have.
-
-        Raises:
-            UserError: An option is wrong.
-        """
+        """The configuration that ``autofgl run`` would have, or a :class:`UserError`."""
         from autofgl.config import check_config
         from autofgl.methods.catalog import METHODS
 
@@ -215,11 +216,7 @@ class Run:
         )
 
     def check(self, options: Options) -> None:
-        """Refuse what cannot be run; of a comparison, whose settings are the user's, these too.
-
-        Raises:
-            UserError: An option or a setting is wrong.
-        """
+        """Refuse what cannot be run; of a comparison, whose settings are the user's, these too."""
         config = self.config(options)
         if self.experiment.kind == "comparison":
             from autofgl.config import sort_settings
@@ -238,7 +235,7 @@ class Run:
         if options.episodes is not None and "episodes" in settings:
             settings["episodes"] = options.episodes
         if self.needs:
-            settings["policy"] = str(self.needs.folder(options.out.absolute()) / _POLICY_FILE)
+            settings["policy"] = str(self.needs.folder(options.out.absolute()) / "policy.afp")
         return settings
 
 
@@ -249,18 +246,21 @@ def plan(experiment: Experiment, options: Options) -> list[Run]:
     Raises:
         UserError: A name or an option is wrong.
     """
-    _check_numbers(experiment, options)
+    for name, number in (("--seeds", options.seeds), ("--rounds", options.rounds)):
+        if number is not None and number < 1:
+            raise UserError(f"{name} {number}: there must be one at least")
+    if options.rounds and all("rounds" in variant.settings for variant in experiment.variants):
+        raise UserError(f"--rounds has no effect on {experiment.name}: it shows no training")
     what = f"of this {experiment.kind}"
-    settings = _selected(
-        f"dataset {what}", options.datasets, experiment.settings, lambda one: one.group or one.name
-    )
-    variants = _selected(f"row {what}", options.rows, experiment.variants, lambda one: one.name)
+    datasets = [(one.group or one.name, one) for one in experiment.settings]
+    settings = _selected(f"dataset {what}", options.datasets, datasets)
+    rows = [(one.name, one) for one in experiment.variants]
+    variants = _selected(f"row {what}", options.rows, rows)
     seeds = {variant.name: options.seeds_of(experiment, variant) for variant in variants}
     asked = [
         Run(experiment, setting, variant, seed)
         for seed in range(max(seeds.values()))
-        for setting in settings
-        for variant in variants
+        for setting, variant in product(settings, variants)
         if seed < seeds[variant.name]
     ]
     whole = [run for last in asked for run in (last.needs, last) if run is not None]
@@ -286,26 +286,21 @@ def make_comparison(
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"'{name}' is there twice: give its settings, as in fedavg:lr=0.02")
+    common = settings or {}
     readers = {variant.name: _readable_settings(variant.method) for variant in variants}
-    readable = {key for keys in readers.values() for key in keys}
+    readable = set().union(*readers.values())
+    for key in common:
+        if key not in readable:
+            raise unknown_name("setting of these methods", key, readable)
     complete = []
     for variant in variants:
-        common = {}
-        for key, value in (settings or {}).items():
-            if key not in readable:
-                raise unknown_name("setting of these methods", key, readable)
-            if key in readers[variant.name]:
-                common[key] = value
-        complete.append(replace(variant, settings={**common, **variant.settings}))
+        read = {key: value for key, value in common.items() if key in readers[variant.name]}
+        complete.append(replace(variant, settings={**read, **variant.settings}))
     return Comparison("comparison", ", ".join(methods), [setting], complete)
 
 
 def parse_variant(text: str) -> Variant:
-    """A method of the command line with settings of its own, if any.
-
-    Raises:
-        UserError: The method is unknown, or a setting has no value.
-    """
+    """A method of the command line with settings of its own, if any."""
     from autofgl.config import parse_settings
     from autofgl.methods.catalog import settings_of
 
@@ -316,26 +311,15 @@ def parse_variant(text: str) -> Variant:
     return Variant(name, text, method, settings, budgeted=True)
 
 
-def begun_runs(experiment: Experiment, setting: Setting, variant: Variant, out: Path) -> list[Run]:
-    """The runs of a variant in a setting that were begun, or failed, by seed."""
-    place = out / setting.name / variant.name
-    names = (re.fullmatch(r"seed-(\d+)(\.failed\.txt)?", path.name) for path in place.glob("*"))
-    seeds = sorted({int(name[1]) for name in names if name})
-    return [Run(experiment, setting, variant, seed) for seed in seeds]
-
-
 Choice = TypeVar("Choice")
 
 
-def _selected(
-    kind: str, names: Iterable[str], choices: Sequence[Choice], name_of: Callable[[Choice], str]
-) -> list[Choice]:
+def _selected(kind: str, names: Iterable[str], named: Sequence[tuple[str, Choice]]) -> list[Choice]:
     """The choices of these names, in their own order; all of them if there are no names."""
-    wanted = {name.lower() for name in names}
-    possible = {name_of(choice) for choice in choices}
+    wanted, possible = {name.lower() for name in names}, {name for name, _ in named}
     for name in sorted(wanted - possible):
         raise unknown_name(kind, name, possible)
-    return [choice for choice in choices if not wanted or name_of(choice) in wanted]
+    return [choice for name, choice in named if not wanted or name in wanted]
 
 
 def _readable_settings(method: str) -> set[str]:
@@ -345,11 +329,3 @@ def _readable_settings(method: str) -> set[str]:
 
     layers = (DataSettings, PartitionSettings, settings_of(method))
     return {key for layer in layers for key in layer.model_fields}
-
-
-def _check_numbers(experiment: Experiment, options: Options) -> None:
-    for name, number in (("--seeds", options.seeds), ("--rounds", options.rounds)):
-        if number is not None and number < 1:
-            raise UserError(f"{name} {number}: there must be one at least")
-    if options.rounds and all("rounds" in variant.settings for variant in experiment.variants):
-        raise UserError(f"--rounds has no effect on {experiment.name}: it shows no training")

@@ -18,20 +18,14 @@ _CLEARLY = 1.05
 
 @dataclass(frozen=True)
 class Difference:
-    """How far a variant is behind another over the seeds that both have.
+    """How far a variant is behind another over the seeds that both have."""
 
-    Attributes:
-        mean: Mean difference of test accuracy in [0, 1]; negative: it is behind.
-        half_width: Half the width of the 95 % confidence interval; none for a single seed.
-        p: Two-sided probability of so large a difference if there is none, by a paired t-test and
-            Holm's correction for the number of variants; none for a single seed.
-        seeds: Number of pairs.
-    """
-
-    mean: float
-    half_width: float | None
+    mean: float  #: mean difference of test accuracy in [0, 1]; negative: it is behind
+    half_width: float | None  #: of the 95 % confidence interval; none for a single seed
+    #: Two-sided probability of so large a difference if there is none, by a paired t-test and
+    #: Holm's correction for the number of variants; none for a single seed.
     p: float | None
-    seeds: int
+    seeds: int  #: number of pairs
 
     @property
     def significant(self) -> bool:

@@ -16,7 +16,7 @@ from autofgl import api
 from autofgl.atomic import write_text
 from autofgl.config import RunConfig, check_config, sort_settings
 from autofgl.errors import AutoFGLError, Interrupted, UserError
-from autofgl.experiments.plan import Experiment, Figure, Options, Run, begun_runs, plan
+from autofgl.experiments.plan import Experiment, Figure, Options, Run, plan
 from autofgl.runs.folder import Result, RunFolder
 
 
@@ -75,12 +75,13 @@ def check_folder(experiment: Experiment, out: Path) -> None:
     """Refuse a folder of something else: ``<kind>.json`` is the first file of an experiment.
 
     Folders of a figure's settings may be there before, with runs that were copied from elsewhere.
-
-    Raises:
-        UserError: It holds something else.
     """
     kind = experiment.kind
-    if not out.exists() or _name_in(out / f"{kind}.json", kind) == experiment.name:
+    try:
+        content = json.loads((out / f"{kind}.json").read_text())
+    except (OSError, ValueError):
+        content = None
+    if not out.exists() or (isinstance(content, dict) and content.get(kind) == experiment.name):
         return
     copied = {one.name for one in experiment.settings} if isinstance(experiment, Figure) else set()
     if not out.is_dir() or any(
@@ -90,22 +91,16 @@ def check_folder(experiment: Experiment, out: Path) -> None:
 
 
 def check_begun(experiment: Experiment, options: Options) -> None:
-    """Refuse a folder with runs that were not made as is asked now.
-
-    Raises:
-        UserError: One was made with another configuration; the message says what differs.
-    """
+    """Refuse a folder with runs that were not made as is asked now, and say what differs."""
     for setting in experiment.settings:
         for variant in (*experiment.policies, *experiment.variants):
-            for run in begun_runs(experiment, setting, variant, options.out):
-                _check_same(run, options)
+            for run in experiment.begun_runs(setting, variant, options.out):
+                folder = RunFolder(run.folder(options.out))
+                if folder.config.exists():
+                    _check_same(folder, _facts(run.config(options)))
 
 
-def _check_same(run: Run, options: Options) -> None:
-    folder = RunFolder(run.folder(options.out))
-    if not folder.config.exists():
-        return
-    asked = _facts(run.config(options))
+def _check_same(folder: RunFolder, asked: dict[str, Any]) -> None:
     try:
         made = _facts(check_config(folder.read_config()))
     except UserError as error:
@@ -118,23 +113,13 @@ def _check_same(run: Run, options: Options) -> None:
 
 def _facts(config: RunConfig) -> dict[str, Any]:
     """What decides a run, defaults included: the place of raw files or of a policy does not."""
-    layers = sort_settings(config)
     main = ("method", "dataset", "clients", "partition", "secure", "seed")
     facts = {
         **{key: getattr(config, key) for key in main},
         "budget": None if config.time_budget is None else str(config.time_budget),
-        **layers.dump(config),
+        **sort_settings(config).dump(config),
     }
     return {**facts, "policy": Path(facts["policy"]).name} if facts.get("policy") else facts
-
-
-def _name_in(path: Path, kind: str) -> str | None:
-    """Name of the experiment that a file is of."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return content.get(kind) if isinstance(content, dict) else None
 
 
 def _attempt(run: Run, pages: Pages, console: Console) -> bool:
@@ -164,8 +149,8 @@ def _make(run: Run, options: Options, console: Console) -> Result:
     for stray in folder.path.glob(".*.tmp"):
         stray.unlink()  # killed while the folder was made
     config = run.config(options)
-    layers = sort_settings(config)
-    return api.start_run(config, api.load_clients(config, layers), folder.path, shown)
+    clients = api.load_clients(config, sort_settings(config))
+    return api.start_run(config, clients, folder.path, shown)
 
 
 def _write(pages: Pages) -> dict[str, str]:

@@ -2,8 +2,9 @@
 
 import json
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,17 +14,8 @@ from autofgl import api
 from autofgl.atomic import write_text
 from autofgl.config import check_config, sort_settings
 from autofgl.experiments import curves
-from autofgl.experiments.curves import Episode, TrainingPoint, TrialTimes, finished_history
-from autofgl.experiments.plan import (
-    Experiment,
-    Figure,
-    Options,
-    Published,
-    Setting,
-    Table,
-    Variant,
-    begun_runs,
-)
+from autofgl.experiments.curves import TrialTimes, finished_history
+from autofgl.experiments.plan import Experiment, Figure, Options, Published, Setting, Table, Variant
 from autofgl.methods.baselines import Centralized
 from autofgl.runs.export import predict, read_description
 from autofgl.runs.folder import RunFolder
@@ -35,8 +27,6 @@ Figures: TypeAlias = dict[str, Any]
 CLIENT_FIGURES = ("mean_test_accuracy", "all_classes_accuracy")
 #: Episodes at the beginning and at the end whose returns are compared.
 ENDS = 5
-
-_ALL_CLASSES_FILE = "all-classes.json"
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ class Summary:
 
     @property
     def std(self) -> float | None:
-        """Sample standard deviation of the test accuracy in percent; none for a single seed."""
+        """Its sample standard deviation; none for a single seed."""
         deviation = self.deviation("test_accuracy")
         return None if deviation is None else 100 * deviation
 
@@ -82,16 +72,19 @@ class Summary:
         values = self._values(figure)
         return statistics.stdev(values) if len(values) > 1 else None
 
+    def whisker(self, figure: str) -> tuple[float | None, float | None, float | None]:
+        """Mean of a figure, and the ends of its whisker: one standard deviation."""
+        mean, std = self.mean(figure), self.deviation(figure) or 0.0
+        return (None, None, None) if mean is None else (mean, mean - std, mean + std)
+
     def folder(self, options: Options, seed: int) -> Path:
         """The run folder of a seed."""
         return options.out / self.setting.name / self.variant.name / f"seed-{seed}"
 
     def runs_as_json(self) -> dict[str, Any]:
         """Every run, for JSON files."""
-        return {
-            "runs": {str(seed): run for seed, run in self.runs.items()},
-            "failed": {str(seed): reason for seed, reason in self.failed.items()},
-        }
+        runs = {str(seed): run for seed, run in self.runs.items()}
+        return {"runs": runs, "failed": {str(seed): why for seed, why in self.failed.items()}}
 
     def _values(self, figure: str) -> list[float]:
         return [float(run[figure]) for run in self.runs.values() if run.get(figure) is not None]
@@ -106,7 +99,7 @@ def summarize(
 ) -> Summary:
     """Figures of the finished runs of a variant in a setting, and why others failed."""
     done, failed = {}, {}
-    for run in begun_runs(experiment, setting, variant, options.out):
+    for run in experiment.begun_runs(setting, variant, options.out):
         folder = RunFolder(run.folder(options.out))
         if folder.finished:
             done[run.seed] = read(folder)
@@ -132,11 +125,8 @@ class TableCell(Summary):
 
 def table_cells(table: Table, options: Options) -> list[TableCell]:
     """Read the run folders of a table, column by column."""
-    return [
-        table_cell(table, column, row, options)
-        for column in table.settings
-        for row in table.variants
-    ]
+    cells = product(table.settings, table.variants)
+    return [table_cell(table, column, row, options) for column, row in cells]
 
 
 def table_cell(table: Table, column: Setting, row: Variant, options: Options) -> TableCell:
@@ -145,12 +135,12 @@ def table_cell(table: Table, column: Setting, row: Variant, options: Options) ->
     if table.by_client:
         for seed, figures in summary.runs.items():
             figures.update(_client_accuracies(RunFolder(summary.folder(options, seed))))
-    trials = {}
-    if table.tuning:
-        folders = {seed: summary.folder(options, seed) for seed in summary.runs}
-        trials = {seed: TrialTimes.of(finished_history(at)) for seed, at in folders.items()}
-    paper = table.paper.get((row.name, column.name))
-    return TableCell(**vars(summary), paper=paper, trials=trials)
+    trials = {
+        seed: TrialTimes.of(finished_history(summary.folder(options, seed)))
+        for seed in summary.runs
+        if table.tuning
+    }
+    return TableCell(**vars(summary), paper=table.paper.get((row.name, column.name)), trials=trials)
 
 
 def _table_figures(folder: RunFolder) -> Figures:
@@ -173,15 +163,13 @@ def _client_accuracies(folder: RunFolder) -> Figures:
     accuracies. ``all_classes_accuracy`` is that of every client's network on the test nodes of all
     clients, in the uncut graph; it is computed once and kept in the folder.
     """
-    result, kept = folder.read_result(), folder.path / _ALL_CLASSES_FILE
+    result, kept = folder.read_result(), folder.path / "all-classes.json"
     if not kept.exists():
         write_text(kept, json.dumps(_all_classes_accuracy(folder)) + "\n")
     own = [row["test_accuracy"] for row in result["per_client"] if row.get("test")]
     mean = result.get("mean_test_accuracy", statistics.mean(own) if own else None)
-    return {
-        "mean_test_accuracy": None if mean is None else float(mean),
-        "all_classes_accuracy": json.loads(kept.read_text()),
-    }
+    accuracies = (None if mean is None else float(mean), json.loads(kept.read_text()))
+    return dict(zip(CLIENT_FIGURES, accuracies, strict=True))
 
 
 def _all_classes_accuracy(folder: RunFolder) -> float | None:
@@ -190,18 +178,17 @@ def _all_classes_accuracy(folder: RunFolder) -> float | None:
     if not names:
         return None
     config = check_config(folder.read_config())
-    layers = sort_settings(config)
-    [whole] = Centralized.arrange(api.load_clients(config, layers))
+    [whole] = Centralized.arrange(api.load_clients(config, sort_settings(config)))
     right = [predict(folder.path, whole, name).label == whole.y for name in names]
     return statistics.mean(float(np.mean(hits[whole.test_mask])) for hits in right)
 
 
 @dataclass(frozen=True)
 class FigureLine(Summary):
-    """A line in a panel of a figure, with the curves of each finished run."""
+    """A line in a panel of a figure."""
 
-    trainings: Mapping[int, list[TrainingPoint]] = field(default_factory=dict)
-    learnings: Mapping[int, list[Episode]] = field(default_factory=dict)
+    #: Of each finished run: its evaluated rounds, or the episodes where the figure is of returns.
+    curves: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     target: float | None = None  #: accuracy that the time to a target is measured by
 
 
@@ -211,6 +198,8 @@ def figure_lines(figure: Figure, options: Options) -> list[FigureLine]:
     The target is common to all lines of a panel; where panels of a dataset are set beside each
     other (``target`` and ``final``), to all of these.
     """
+    if figure.chart == "returns":
+        return _read_lines(figure, figure.variants, options, _learning_figures)
     if figure.chart == "levels":
         return _read_lines(figure, figure.variants, options, _final_figures)
     lines = _read_lines(figure, figure.variants, options, _training_figures)
@@ -220,7 +209,7 @@ def figure_lines(figure: Figure, options: Options) -> list[FigureLine]:
             curve
             for line in lines
             if line.setting == panel or (together and line.setting.group == panel.group)
-            for curve in line.trainings.values()
+            for curve in line.curves.values()
         )
         for panel in figure.settings
     }
@@ -228,9 +217,7 @@ def figure_lines(figure: Figure, options: Options) -> list[FigureLine]:
 
 
 def policy_lines(figure: Figure, options: Options) -> list[FigureLine]:
-    """Read the folders of the runs that learn a policy: lines of their own, or what lines use."""
-    if figure.chart == "returns":
-        return _read_lines(figure, figure.variants, options, _learning_figures)
+    """Read the folders of the runs that learn a policy which lines use."""
     lines = _read_lines(figure, figure.policies, options, _learning_figures)
     return [replace(line, wanted=1) for line in lines]
 
@@ -241,18 +228,16 @@ def _read_lines(
     options: Options,
     read: Callable[[RunFolder], Figures],
 ) -> list[FigureLine]:
+    curve_of = curves.learning_curve if figure.chart == "returns" else curves.training_curve
     lines = []
-    for panel in figure.settings:
-        for variant in variants:
-            line = FigureLine(**vars(summarize(figure, panel, variant, options, read)))
-            if figure.chart != "levels":
-                pasts = {seed: finished_history(line.folder(options, seed)) for seed in line.runs}
-                line = replace(
-                    line,
-                    trainings={seed: curves.training_curve(past) for seed, past in pasts.items()},
-                    learnings={seed: curves.learning_curve(past) for seed, past in pasts.items()},
-                )
-            lines.append(line)
+    for panel, variant in product(figure.settings, variants):
+        line = summarize(figure, panel, variant, options, read)
+        points = {
+            seed: curve_of(finished_history(line.folder(options, seed)))
+            for seed in line.runs
+            if figure.chart != "levels"
+        }
+        lines.append(FigureLine(**vars(line), curves=points))
     return lines
 
 
@@ -260,12 +245,9 @@ def _with_target(line: FigureLine, target: float | None) -> FigureLine:
     """The same with the effort until the target."""
     runs = {}
     for seed, run in line.runs.items():
-        point = None if target is None else curves.first_reaching(line.trainings[seed], target)
-        runs[seed] = {
-            **run,
-            "target_seconds": None if point is None else point.seconds,
-            "target_cost": None if point is None else point.cost,
-        }
+        point = None if target is None else curves.first_reaching(line.curves[seed], target)
+        effort = (None, None) if point is None else (point.seconds, point.cost)
+        runs[seed] = {**run, "target_seconds": effort[0], "target_cost": effort[1]}
     return replace(line, runs=runs, target=target)
 
 
@@ -278,12 +260,8 @@ def _final_figures(folder: RunFolder) -> Figures:
 def _training_figures(folder: RunFolder) -> Figures:
     history = finished_history(folder.path)
     server, peer = curves.round_bytes(history)
-    return {
-        **_final_figures(folder),
-        **curves.total_effort(history, "train")._asdict(),
-        "server_bytes_per_round": server,
-        "peer_bytes_per_round": peer,
-    }
+    sent = {"server_bytes_per_round": server, "peer_bytes_per_round": peer}
+    return {**_final_figures(folder), **curves.total_effort(history, "train")._asdict(), **sent}
 
 
 def _learning_figures(folder: RunFolder) -> Figures:

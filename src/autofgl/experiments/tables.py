@@ -9,28 +9,16 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from autofgl.experiments import pages
 from autofgl.experiments.charts import best_architectures, complexity_charts
 from autofgl.experiments.curves import TrialTimes
-from autofgl.experiments.pages import (
-    Column,
-    Document,
-    Grid,
-    PagePart,
-    accuracy_text,
-    csv_text,
-    json_text,
-    label_text,
-    mean_of,
-    number,
-    page_header,
-    seeds_text,
-)
+from autofgl.experiments.pages import Column, Document, Grid, PagePart, mean_of
 from autofgl.experiments.plan import Options, Run, Setting, Table
 from autofgl.experiments.runner import Pages
 from autofgl.experiments.summary import CLIENT_FIGURES, TableCell, table_cell, table_cells
 from autofgl.report.charts.figures import chart_grid
 from autofgl.report.numbers import NOTHING
-from autofgl.report.page import Section, element, page
+from autofgl.report.page import Section, element
 from autofgl.runs.folder import Result
 
 _COSTS = ("parameters", "inference_s", "search_s", "wall_s")
@@ -81,7 +69,7 @@ class TablePages(Pages):
         paper = f", paper {cell.paper.accuracy:.1f}" if cell.paper else ""
         return (
             f"test accuracy {100 * result.test_accuracy:.1f} in {result.figures['wall_s']:.1f} s; "
-            f"so far {accuracy_text(cell)}, seeds {seeds_text(cell)}{paper}"
+            f"so far {pages.accuracy_text(cell)}, seeds {pages.seeds_text(cell)}{paper}"
         )
 
     def ending(self, files: dict[str, str]) -> str:
@@ -102,14 +90,12 @@ def table_files(table: Table, options: Options, cells: Sequence[TableCell]) -> d
         "cells": [_cell_json(cell) for cell in cells],
         "notes": list(table.notes),
     }
+    headings = ("dataset", "row", "paper", "ours", "std", "difference", "seeds", *_COSTS)
     return {
-        "table.json": json_text(content),
+        "table.json": pages.json_text(content),
         "table.md": document.markdown(),
-        "table.csv": csv_text(
-            ("dataset", "row", "paper", "ours", "std", "difference", "seeds", *_COSTS),
-            map(_csv_row, cells),
-        ),
-        "table.html": _html(table, document, cells),
+        "table.csv": pages.csv_text(headings, map(_csv_row, cells)),
+        "table.html": pages.reproduction_page(table, _sections(table, document, cells)),
     }
 
 
@@ -159,19 +145,16 @@ def _document(table: Table, options: Options, cells: Sequence[TableCell]) -> Doc
     return Document(table.title, PagePart("In short", (intro,)), parts, table.notes)
 
 
-def _html(table: Table, document: Document, cells: Sequence[TableCell]) -> str:
+def _sections(table: Table, document: Document, cells: Sequence[TableCell]) -> list[Section]:
     """The document, drawings of the best architectures, and accuracy against complexity."""
-    sections = document.sections()
     architectures = best_architectures(cells)
-    if architectures is not None:
-        sections.append(architectures)
+    sections = [*document.sections(), *([architectures] if architectures else [])]
     timed = any(published.seconds for published in table.paper.values())
     charts = chart_grid(complexity_charts(table, cells)) if timed else None
     if charts is not None:
         note = element("p", _COMPLEXITY, class_="note")
         sections.append(Section("Accuracy against complexity", [note, charts]))
-    header = page_header(table.title, f"{table.source}. autofgl reproduce {table.name}")
-    return page(table.title, header, sections)
+    return sections
 
 
 def _column_part(table: Table, column: Setting, cells: Sequence[TableCell]) -> PagePart:
@@ -188,15 +171,15 @@ def _difference(cell: TableCell) -> str:
 
 
 _ACCURACIES: tuple[Column, ...] = (
-    ("", label_text),
-    ("paper", lambda cell: number(cell.paper and cell.paper.accuracy, 1)),
-    ("ours", accuracy_text),
+    ("", pages.label_text),
+    ("paper", lambda cell: pages.number(cell.paper and cell.paper.accuracy, 1)),
+    ("ours", pages.accuracy_text),
     ("difference", _difference),
 )
 _COLUMNS: tuple[Column, ...] = (
     *_ACCURACIES,
-    ("seeds", seeds_text),
-    ("paper, M parameters", lambda cell: number(cell.paper and cell.paper.parameters, 3)),
+    ("seeds", pages.seeds_text),
+    ("paper, M parameters", lambda cell: pages.number(cell.paper and cell.paper.parameters, 3)),
     ("ours, M parameters", mean_of("parameters", 3, per=1e6)),
     ("search, s", mean_of("search_s", 0)),
     ("whole run, s", mean_of("wall_s", 0)),
@@ -205,7 +188,7 @@ _COLUMNS_BY_CLIENT: tuple[Column, ...] = (
     *_ACCURACIES,
     ("mean over clients", mean_of("mean_test_accuracy", 1, times=100)),
     ("all classes", mean_of("all_classes_accuracy", 1, times=100)),
-    ("seeds", seeds_text),
+    ("seeds", pages.seeds_text),
     ("whole run, s", mean_of("wall_s", 0)),
 )
 

@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 
 from autofgl.config import sort_settings
-from autofgl.experiments.papers.asfgnn import ASFGNN_FIGURES, ASFGNN_TABLES
+from autofgl.experiments.papers import FIGURES, TABLES
 from autofgl.experiments.plan import Figure, Options, Table, plan
 
-TABLES = {table.name: table for table in ASFGNN_TABLES}
+ASFGNN_TABLES = [table for name, table in TABLES.items() if name.startswith("asfgnn")]
+ASFGNN_FIGURES = [figure for name, figure in FIGURES.items() if name.startswith("asfgnn")]
 
 
-@pytest.mark.parametrize("table", ASFGNN_TABLES, ids=TABLES)
+@pytest.mark.parametrize("table", ASFGNN_TABLES, ids=lambda table: table.name)
 def test_every_cell_is_a_valid_run_with_two_clients(table: Table, out: Path) -> None:
     for cell in plan(table, Options(out, secure="shares")):
         config = cell.config(Options(out, secure="shares"))
@@ -46,7 +47,7 @@ def test_labels_that_overlap_have_hyper_parameters_of_their_own(out: Path) -> No
         (cell.variant.method, cell.setting.name): cell.config(Options(out)).settings["lr"]
         for cell in plan(TABLES["asfgnn-table3"], Options(out))
     }
-    figure = next(figure for figure in ASFGNN_FIGURES if figure.name == "asfgnn-fig3")
+    figure = FIGURES["asfgnn-fig3"]
     rates = {
         (run.variant.method, run.setting.name): run.config(Options(out)).settings["lr"]
         for run in plan(figure, Options(out))

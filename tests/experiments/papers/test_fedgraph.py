@@ -9,9 +9,9 @@ from autofgl.config import sort_settings
 from autofgl.errors import UserError
 from autofgl.experiments.papers import FIGURES, TABLES
 from autofgl.experiments.plan import Figure, Options, Run, plan
-from autofgl.graphs import partition
-from autofgl.graphs.catalog import DATASETS, PARTITIONERS
+from autofgl.graphs.catalog import DATASETS, PARTITIONERS, PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.partition import partition
 
 OUT = Path("out")
 
@@ -112,11 +112,12 @@ def test_what_each_figure_varies() -> None:
 def test_levels_of_heterogeneity_give_the_papers_ratios(
     small_graph: ClientGraph, spread: float, ratio: float
 ) -> None:
+    settings = PartitionSettings(overlap_mean=0.8, overlap_spread=spread)
     ratios = []
     for seed in range(50):
-        rng = np.random.default_rng(seed)
-        sizes = partition.overlap(small_graph, 20, rng, mean=0.8, spread=spread).sum(1)
-        ratios.append(sizes.min() / sizes.max())
+        clients = partition(small_graph, 20, "overlap", seed, settings)
+        sizes = [client.num_nodes for client in clients]
+        ratios.append(min(sizes) / max(sizes))
     assert np.mean(ratios) == pytest.approx(ratio, abs=0.06)
 
 

@@ -5,10 +5,11 @@ import pytest
 import autofgl
 from autofgl.config import sort_settings
 from autofgl.experiments.papers import TABLES
-from autofgl.experiments.papers.graphfl_ga import GRAPHFL_GA_TABLES
 from autofgl.experiments.plan import Options, Table, plan
 from autofgl.experiments.tables import TablePages
 from autofgl.graphs.catalog import PARTITIONERS, DataSettings, PartitionSettings
+
+GRAPHFL_GA_TABLES = [table for name, table in TABLES.items() if name.startswith("ga-")]
 
 
 @pytest.fixture(params=GRAPHFL_GA_TABLES, ids=lambda table: table.name)
@@ -18,7 +19,6 @@ def table(request: pytest.FixtureRequest) -> Table:
 
 
 def test_every_cell_is_a_valid_run(table: Table, out: Path) -> None:
-    assert TABLES[table.name] is table
     budgets = set()
     for cell in plan(table, Options(out)):
         config = cell.config(Options(out))

@@ -4,22 +4,46 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "report"))
 from checker import check_page
 
+import autofgl.experiments.papers
 from autofgl.cli import main
 from autofgl.config import sort_settings
 from autofgl.experiments.figures import FigurePages
 from autofgl.experiments.papers import (
     FIGURES,
     QUICK_BUDGET,
+    STATIC,
     TABLES,
     VIEWS,
     quick_figure,
     quick_table,
 )
 from autofgl.experiments.plan import Options, plan
+
+
+def test_everything_in_the_files_is_there() -> None:
+    folder = Path(autofgl.experiments.papers.__file__).parent
+    written = [yaml.safe_load(path.read_text("utf-8")) for path in sorted(folder.glob("*.yaml"))]
+    assert [paper["name"] for paper in written] == ["asfgnn", "fedgraph", "fl-agcns", "ga"]
+    read = {"tables": TABLES, "figures": FIGURES, "views": VIEWS, "static": STATIC}
+    assert {key for paper in written for key in paper} == {"name", "paper", "common", *read}
+    sizes = {key: sum(len(paper.get(key, ())) for paper in written) for key in read}
+    assert sizes == {key: len(content) for key, content in read.items()}
+    assert sizes == {"tables": 12, "figures": 9, "views": 2, "static": 7}
+
+
+def test_settings_are_combined_with_parts() -> None:
+    [low, *_] = FIGURES["fedgraph-fig9"].settings
+    assert (low.name, low.label, low.group, low.level) == ("cora-low", "Cora, low", "cora", "low")
+    assert (low.shared["batch"], low.shared["overlap_spread"]) == (256, 0.1)
+    [first, *_] = TABLES["asfgnn-table6"].settings
+    assert (first.name, first.label, first.group) == ("cora-1.0", "Cora, α = 1.0", "")
+    own = TABLES["asfgnn-table6"].variants[1].own
+    assert own["cora-0.9"] == own["cora-0.6"] != own["cora-1.0"]
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -1,22 +1,24 @@
-"""What there is in the papers: what can be run again, whole or quickly, and where the rest is."""
+"""What there is in the papers: what can be run again, whole or quickly, and where the rest is.
 
-from collections.abc import Mapping
+Every paper is a YAML file in this folder: its ``name`` and its citation (``paper``), ``tables``,
+``figures`` and ``views`` by their numbers, ``static`` content, and under ``common`` what several of
+these refer to. Tables and figures have the fields of :class:`Table` and :class:`Figure`, and
+
+- lists of ``settings``, ``variants`` and ``notes`` may have lists in them,
+- every setting is combined with each of ``parts``, if there are any: names and labels are joined,
+- ``every_variant`` has fields that all variants are given here,
+- ``own`` settings of a variant may be those of several names, with spaces between them,
+- ``paper`` is a text with a line for each row: its name and, column by column, the paper's figures.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any, NamedTuple
 
-from autofgl.experiments.papers.asfgnn import ASFGNN_FIGURES, ASFGNN_TABLES
-from autofgl.experiments.papers.fedgraph import FEDGRAPH_FIGURES
-from autofgl.experiments.papers.fl_agcns import FL_AGCNS_TABLES
-from autofgl.experiments.papers.fl_agcns import PAPER as _FL_AGCNS
-from autofgl.experiments.papers.graphfl_ga import GRAPHFL_GA_TABLES
-from autofgl.experiments.plan import Figure, Table, Variant
+import yaml
 
-TABLES: dict[str, Table] = {
-    table.name: table for table in (*FL_AGCNS_TABLES, *ASFGNN_TABLES, *GRAPHFL_GA_TABLES)
-}
-FIGURES: dict[str, Figure] = {
-    figure.name: figure for figure in (*FEDGRAPH_FIGURES, *ASFGNN_FIGURES)
-}
+from autofgl.experiments.plan import Figure, Published, Setting, Table, Variant
 
 
 class View(NamedTuple):
@@ -26,55 +28,91 @@ class View(NamedTuple):
     title: str
     source: str  #: the paper, and the number of the figure there
     table: str  #: the table whose runs it needs
-    rows: tuple[str, ...]  #: which of its rows; none: all
+    rows: Sequence[str]  #: which of its rows; none: all
     part: str  #: where it stands on the table's page
 
 
-_FIG_3 = View(
-    "fl-agcns-fig3",
-    "Best architectures of FL-AGCNS",
-    f"{_FL_AGCNS}, Fig. 3",
-    "fl-agcns-table3",
-    ("fl-agcns",),
-    "best-architectures",
-)
-_FIG_4 = View(
-    "fl-agcns-fig4",
-    "Accuracy against complexity",
-    f"{_FL_AGCNS}, Fig. 4",
-    "fl-agcns-table3",
-    (),
-    "accuracy-against-complexity",
-)
-VIEWS: dict[str, View] = {view.name: view for view in (_FIG_3, _FIG_4)}
+def _numbered(kind: str, short: str, word: str) -> Iterator[dict[str, Any]]:
+    """All tables, figures or views with their names and sources."""
+    for paper in _PAPERS:
+        for number, about in paper.get(kind, {}).items():
+            named = {"name": f"{paper['name']}-{short}{number}"}
+            yield {**named, "source": f"{paper['paper']}, {word} {number}", **about}
 
+
+def _flat(items: Sequence[Any]) -> list[Any]:
+    """The items of a list and of lists in it."""
+    nested = (_flat(item) if isinstance(item, list) else [item] for item in items)
+    return [item for some in nested for item in some]
+
+
+def _table(about: dict[str, Any]) -> Table:
+    made = _experiment(about)
+    paper = {}
+    for line in made.pop("paper", "").splitlines():
+        row, *cells = line.split("|")
+        for column, cell in zip(made["settings"], cells, strict=False):
+            paper[row.strip(), column.name] = Published(*map(float, cell.split()))
+    return Table(**made, paper=paper)
+
+
+def _experiment(about: dict[str, Any], grouped: bool = False) -> dict[str, Any]:
+    """What tables and figures have in common."""
+    made = {**about, "notes": tuple(_flat(about["notes"]))}
+    parts, every = made.pop("parts", [{}]), made.pop("every_variant", {})
+    made["settings"] = [
+        _setting(one, part, grouped) for one in _flat(about["settings"]) for part in parts
+    ]
+    made["variants"] = [_variant({**row, **every}) for row in _flat(about["variants"])]
+    return made
+
+
+def _setting(one: dict[str, Any], part: dict[str, Any], grouped: bool) -> Setting:
+    both = (one, part)
+    made = {
+        **one,
+        **part,
+        "name": "-".join(half["name"] for half in both if "name" in half),
+        "label": ", ".join(half["label"] for half in both if "label" in half),
+        "shared": {key: value for half in both for key, value in half.get("shared", {}).items()},
+    }
+    group = {"group": one["name"], "level": part.get("label", "")} if grouped else {}
+    return Setting(**made, **group)
+
+
+def _variant(about: dict[str, Any]) -> Variant:
+    names = about.get("own", {}).items()
+    own = {name: settings for several, settings in names for name in several.split()}
+    uses = _variant(about["uses"]) if "uses" in about else None
+    return Variant(**{**about, "own": own, "uses": uses})
+
+
+_PAPERS: list[dict[str, Any]] = [
+    yaml.safe_load(files(__package__).joinpath(f"{name}.yaml").read_text("utf-8"))
+    for name in ("fl_agcns", "fedgraph", "asfgnn", "graphfl_ga")
+]
+TABLES = {table.name: table for table in map(_table, _numbered("tables", "table", "Table"))}
+FIGURES = {
+    about["name"]: Figure(**_experiment(about, grouped=True))
+    for about in _numbered("figures", "fig", "Fig.")
+}
+VIEWS = {view["name"]: View(**view) for view in _numbered("views", "fig", "Fig.")}
 #: Tables without results to run again, and where their content is here.
-STATIC: tuple[tuple[str, str], ...] = (
-    ("FL-AGCNS, Table 1: the search space", "src/autofgl/nn/space.py, conv/"),
-    ("FL-AGCNS, Table 2: datasets", "autofgl datasets"),
-    ("FedGraph, Table 1: datasets", "autofgl datasets"),
-    ("ASFGNN, Table 1: notation", "docs/methods.md"),
-    ("ASFGNN, Table 2: sizes of the clients", "data.json of each run, and its report"),
-    ("ASFGNN, Table 4: best hyperparameters", "result.json of each asfgnn run, and its report"),
-    ("GraphFL with GA, Fig. 6 to 10: accuracy by client", "reports of the runs of ga-table1 …"),
-)
+STATIC = [(what, where) for paper in _PAPERS for what, where in paper["static"]]
 
 #: Time for each run of a quick table.
 QUICK_BUDGET = "30s"
 _QUICK_ROUNDS, _QUICK_FIGURE_ROUNDS = 100, 20
 _QUICK_LEARNING: dict[str, Any] = {"episodes": 4, "episode_rounds": 8, "profile_rounds": 8}
 _QUICK_NOTE = (
-    "**Quick version**: {what}. It shows that everything runs and about where the figures lie; it "
-    "is no reproduction."
+    "**Quick version**: first dataset only, one seed, {what}. It shows that everything runs and "
+    "about where the figures lie; it is no reproduction."
 )
 
 
 def quick_table(table: Table) -> Table:
     """The first dataset with one seed; every run has the budget, fixed networks too."""
-    what = (
-        f"first dataset only, one seed, at most {QUICK_BUDGET} and {_QUICK_ROUNDS} rounds for each "
-        "run"
-    )
+    what = f"at most {QUICK_BUDGET} and {_QUICK_ROUNDS} rounds for each run"
     variants = [
         replace(row, budgeted=True, seeds=1, settings=_fewer(row.settings, _QUICK_ROUNDS))
         for row in table.variants
@@ -86,8 +124,8 @@ def quick_table(table: Table) -> Table:
 def quick_figure(figure: Figure) -> Figure:
     """The first dataset with one seed and few rounds; a policy is learned in few episodes."""
     what = (
-        f"first dataset only, one seed, {_QUICK_FIGURE_ROUNDS} rounds, policies learned in "
-        f"{_QUICK_LEARNING['episodes']} episodes of {_QUICK_LEARNING['episode_rounds']} rounds"
+        f"{_QUICK_FIGURE_ROUNDS} rounds, policies learned in {_QUICK_LEARNING['episodes']} "
+        f"episodes of {_QUICK_LEARNING['episode_rounds']} rounds"
     )
     first = figure.settings[0].group
     return replace(
