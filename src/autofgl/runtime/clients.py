@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofgl.errors import FederationError
-from autofgl.federation.federation import Federation, require
+from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.settings import ClientsSettings

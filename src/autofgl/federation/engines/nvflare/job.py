@@ -50,11 +50,7 @@ _ENDED = ("FINISHED", "FAILED", "ABORTED", "ABANDONED")
 
 
 def check_installed() -> None:
-    """Refuse to begin without NVFlare.
-
-    Raises:
-        UserError: It is not installed; the message says how to.
-    """
+    """Refuse to begin without NVFlare, with a ``UserError`` that says how to install it."""
     if importlib.util.find_spec("nvflare") is None:
         raise UserError("this needs NVFlare: pip install 'autofgl[nvflare]'")
 
@@ -161,9 +157,8 @@ def open_line(
 ) -> JobLine:
     """Start a job at sites that are connected, and wait for its bridge.
 
-    Args:
-        kit: The server's kit, where the bridge reads the address of the line.
-        await_end: Whether closing the line waits for the job's end.
+    The bridge reads the line's address in the server's kit; closing the line can await the job's
+    end.
 
     Raises:
         UserError: A site refused the job.
@@ -175,9 +170,10 @@ def open_line(
         job = session.submit(sites)
         deadline = time.monotonic() + seconds
         while (pipe := listener.accept(0.5)) is None:
-            ended = session.ended(job)
-            if ended:
-                raise _failed(session, job, ended)
+            if ended := session.ended(job):
+                if refusals := session.refusals(job):
+                    raise UserError(f"sites refuse the job: {'; '.join(refusals)}")
+                raise FederationError(f"the job ended before it began: {ended}")
             if time.monotonic() > deadline:
                 session.abort(job)
                 raise FederationError(f"the job did not start within {seconds:.0f} s")
@@ -187,13 +183,6 @@ def open_line(
         return JobLine(pipe, (lambda: _await_end(session, job)) if await_end else (lambda: None))
     finally:
         listener.close()
-
-
-def _failed(session: ServerSession, job: str, ended: str) -> Exception:
-    refusals = session.refusals(job)
-    if refusals:
-        return UserError(f"sites refuse the job: {'; '.join(refusals)}")
-    return FederationError(f"the job ended before it began: {ended}")
 
 
 def _await_end(session: ServerSession, job: str) -> None:

@@ -2,7 +2,8 @@
 
 A message is a note (what the engine says about a payload) and the payload's own bytes: length of
 the note u32 | note | payload. The note is an encoded payload itself, so nothing but our one codec
-ever reads what a network delivers. The socket is a Unix socket between two processes of one user.
+ever reads what a network delivers. On the socket, a Unix socket between two processes of one user,
+each is a frame of :mod:`autofgl.workers`.
 """
 
 import contextlib
@@ -18,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from autofgl.errors import FederationError, PayloadError
-from autofgl.federation.payload import MAX_BYTES, Payload, decode, encode
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.workers import FrameError, read_frame, write_frame
 
 _NOTE_LENGTH = struct.Struct("<I")
-_MESSAGE_LENGTH = struct.Struct("<Q")
 _MAX_NOTE = 1 << 20
 _KINDS = ("ok", "timeout", "lost", "exception", "refused")
 
@@ -61,13 +62,13 @@ def unpack_answer(message: bytes) -> tuple[Payload, bytes]:
     sizes = list(peer.values()) if type(peer) is dict else [None]
     if note.get("kind") not in _KINDS or type(note.get("message")) is not str:
         raise PayloadError("the note of an answer is malformed")
-    if not all(type(row) is list and all(_is_size(size) for size in row) for row in sizes):
+    if any(type(row) is not list or any(map(_is_no_size, row)) for row in sizes):
         raise PayloadError("the sizes in the note of an answer are malformed")
     return {"kind": note["kind"], "message": note["message"], "peer": peer}, body
 
 
-def _is_size(value: object) -> bool:
-    return type(value) is int and value >= 0
+def _is_no_size(value: object) -> bool:
+    return type(value) is not int or value < 0
 
 
 class Pipe:
@@ -75,6 +76,8 @@ class Pipe:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._reader = connected.makefile("rb")
+        self._writer = connected.makefile("wb")
         self._lock = threading.Lock()
 
     @classmethod
@@ -87,31 +90,22 @@ class Pipe:
     def send(self, message: bytes) -> None:
         """Send one message; raises ``OSError`` if the other end is gone."""
         with self._lock:
-            self._socket.sendall(_MESSAGE_LENGTH.pack(len(message)))
-            self._socket.sendall(message)
+            write_frame(self._writer, message)
 
     def receive(self) -> bytes:
         """The next message; raises ``EOFError`` or ``OSError`` if the other end is gone."""
-        (size,) = _MESSAGE_LENGTH.unpack(self._read(_MESSAGE_LENGTH.size))
-        if size > 2 * MAX_BYTES:
-            raise EOFError(f"a message of {size:,} bytes is larger than is accepted")
-        return self._read(size)
+        try:
+            return read_frame(self._reader)
+        except (FrameError, ValueError) as error:
+            raise EOFError(str(error)) from error
 
     def close(self) -> None:
         """Hang up; wakes a thread that receives."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def _read(self, size: int) -> bytes:
-        buffer = bytearray(size)
-        view = memoryview(buffer)
-        while view:
-            count = self._socket.recv_into(view)
-            if not count:
-                raise EOFError("the other end has gone")
-            view = view[count:]
-        return bytes(buffer)
+        for end in (self._writer, self._reader, self._socket):
+            with contextlib.suppress(OSError):
+                end.close()
 
 
 class PipeListener:
