@@ -12,7 +12,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sum_network import SumNetwork
 
 from autofgl.secure import SecureSumError
-from autofgl.secure.contributions import FixedPoint, Layout, drop_zeros, flatten, restore_zeros
+from autofgl.secure.contributions import (
+    FixedPoint,
+    Header,
+    Layout,
+    drop_zeros,
+    flatten,
+    restore_zeros,
+)
 
 
 @given(st.lists(st.floats(-1000, 1000), max_size=20), st.integers(1, 40))
@@ -49,9 +56,10 @@ def test_the_limit_holds_where_doubles_are_coarse() -> None:
 def test_flat_vectors_come_apart_again() -> None:
     own = {"b": np.ones((2, 3)), "a": np.float32(2), "c": np.zeros((0, 5))}
     layout, flat = flatten(own)
-    assert layout.names == ("a", "b", "c")
+    assert list(layout) == ["a", "b", "c"]
     assert flat.tolist() == [2, 1, 1, 1, 1, 1, 1]
-    assert Layout.from_payload(layout.to_payload()) == layout
+    header = Header("t", b"", "server", 0, layout)
+    assert Header.from_payload(header.to_payload()) == header
     assert {name: part.shape for name, part in layout.split(flat).items()} == {
         "a": (),
         "b": (2, 3),
@@ -65,6 +73,7 @@ def test_flat_vectors_come_apart_again() -> None:
         {},
         {"names": ["a"], "shapes": []},
         {"names": ["a", "a"], "shapes": [[1], [1]]},
+        {"names": ["b", "a"], "shapes": [[1], [1]]},
         {"names": ["a"], "shapes": [[-1]]},
         {"names": ["a"], "shapes": [[1.5]]},
         {"names": ["a"], "shapes": [7]},

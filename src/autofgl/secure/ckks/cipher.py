@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autofgl.errors import UserError
+from autofgl.secure import SecureSumError
 from autofgl.secure.ckks import DEGREE, MODULUS_BITS, grid_step, noise_bound
-from autofgl.secure.interface import SecureSumError
 
 SEED_BYTES = 64
 
@@ -40,11 +40,9 @@ def ciphertexts_for(values: int) -> int:
 
 
 class Cipher:
-    """Encrypts and decrypts with the key that a seed stands for.
+    """Encrypts and decrypts with the key that a secret seed, the same at all parties, stands for.
 
-    Args:
-        seed: Secret bytes, the same at all parties.
-        parties: Most ciphertexts in a sum.
+    At most as many ciphertexts as parties are in a sum.
     """
 
     def __init__(self, seed: bytes, parties: int) -> None:
@@ -66,8 +64,13 @@ class Cipher:
         padded.reshape(-1)[: integers.size] = integers
         slots = padded[:, 0] + 1j * padded[:, 1]
         plain = _seal().Plaintext()
+        ciphertexts = []
         with _scratch() as scratch:
-            return [self._encrypt(row, plain, scratch) for row in slots]
+            for row in slots:
+                self._encoder.encode(row.tolist(), self._grid, plain)
+                self._encryptor.encrypt_symmetric(plain).save(scratch.path)
+                ciphertexts.append(_with_digest(scratch.read()))
+        return ciphertexts
 
     def decrypt(self, ciphertexts: Sequence[bytes], size: int) -> NDArray[np.int64]:
         """The integers in a sum of ciphertexts.
@@ -86,11 +89,6 @@ class Cipher:
             raise SecureSumError("a ciphertext does not decrypt: it is damaged or of another key")
         return integers.reshape(-1)[:size].astype(np.int64)
 
-    def _encrypt(self, row: NDArray[np.complex128], plain: Any, scratch: "_Scratch") -> bytes:
-        self._encoder.encode(row.tolist(), self._grid, plain)
-        self._encryptor.encrypt_symmetric(plain).save(scratch.path)
-        return _with_digest(scratch.read())
-
     def _decrypt(self, ciphertext: Any) -> NDArray[np.complex128]:
         plain = _seal().Plaintext()
         try:
@@ -101,11 +99,7 @@ class Cipher:
 
 
 class Adder:
-    """Adds ciphertexts; it knows the parameters and no key.
-
-    Args:
-        parties: Most ciphertexts in a sum.
-    """
+    """Adds ciphertexts, one of each party at most; it knows the parameters and no key."""
 
     def __init__(self, parties: int) -> None:
         self._evaluator = _seal().Evaluator(_context())
@@ -118,15 +112,15 @@ class Adder:
             SecureSumError: One is damaged, or made with other parameters.
         """
         columns = zip(*(check_count(one, size) for one in contributions), strict=True)
+        sums = []
         with _scratch() as scratch:
-            return [self._add(column, scratch) for column in columns]
-
-    def _add(self, column: Sequence[bytes], scratch: "_Scratch") -> bytes:
-        total = _load(column[0], self._grid, scratch)
-        for data in column[1:]:
-            self._evaluator.add_inplace(total, _load(data, self._grid, scratch))
-        total.save(scratch.path)
-        return _with_digest(scratch.read())
+            for first, *others in columns:
+                total = _load(first, self._grid, scratch)
+                for data in others:
+                    self._evaluator.add_inplace(total, _load(data, self._grid, scratch))
+                total.save(scratch.path)
+                sums.append(_with_digest(scratch.read()))
+        return sums
 
 
 class _Scratch:
