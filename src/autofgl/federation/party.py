@@ -73,9 +73,6 @@ class PartyStates:
     """States of parties on disk: ``FOLDER/TAG/PARTY.afp``, each written whole or not at all.
 
     The folder is made here, once. When it is missing later, somebody has deleted it.
-
-    Raises:
-        CheckpointError: The folder cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:

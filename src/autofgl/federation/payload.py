@@ -47,10 +47,7 @@ def freeze(payload: Payload) -> Payload:
     """A checked copy of the containers, with read-only views of the arrays.
 
     This is how the in-process engine hands a payload over: the receiver cannot write into the
-    sender's memory, and a value that could not be encoded is refused here already.
-
-    Raises:
-        PayloadError: A value is of a type that may not travel.
+    sender's memory, and a value that could not be encoded is a ``PayloadError`` here already.
     """
     if type(payload) is not dict:
         raise PayloadError(f"a payload is a dict, not {type(payload).__name__}")
@@ -59,11 +56,7 @@ def freeze(payload: Payload) -> Payload:
 
 
 def encode(payload: Payload) -> bytes:
-    """The payload's bytes.
-
-    Raises:
-        PayloadError: A value is of a type that may not travel, or the message is too large.
-    """
+    """The payload's bytes; ``PayloadError`` if a value may not travel or all is too large."""
     chunks: list[memoryview] = []
     header = msgpack.packb(_strip(freeze(payload), chunks))
     body = sum(len(chunk) + -len(chunk) % 8 for chunk in chunks)
@@ -85,8 +78,7 @@ def encoded_size(payload: Payload) -> int:
 def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
     """The payload of a message; arrays are read-only views into ``data``.
 
-    Raises:
-        PayloadError: The bytes are truncated, oversized, or not a payload.
+    Bytes that are truncated, oversized, or no payload raise ``PayloadError`` and nothing else.
     """
     if len(data) > limit:
         raise PayloadError(f"message of {len(data):,} bytes exceeds the limit of {limit:,}")
@@ -113,11 +105,7 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
 
 
 def write_payload(path: Path, payload: Payload) -> None:
-    """Write a payload so that a crash leaves either the old file or the new one.
-
-    Raises:
-        CheckpointError: The disk is full, the folder is gone or may not be written.
-    """
+    """Write a payload so that a crash leaves either the old file or the new one."""
     try:
         write_bytes(path, encode(payload))
     except OSError as error:
@@ -128,11 +116,7 @@ def write_payload(path: Path, payload: Payload) -> None:
 
 
 def read_payload(path: Path) -> Payload:
-    """Read what :func:`write_payload` wrote.
-
-    Raises:
-        CheckpointError: The file is missing or damaged.
-    """
+    """Read what :func:`write_payload` wrote; ``CheckpointError`` if it is missing or damaged."""
     try:
         return decode(path.read_bytes())
     except OSError as error:

@@ -58,7 +58,7 @@ class SumRefused(SecureSumError):
 
 @dataclass(frozen=True)
 class Total:
-    """A revealed sum, float64 in the contributions' shapes, and whose vectors are in it in order."""
+    """A revealed sum, float64 in the contributions' shapes, and whose vectors are in it."""
 
     vectors: SumVectors
     contributors: tuple[str, ...]
@@ -112,8 +112,7 @@ class SumClient(Protocol):
     def handle(self, phase: str, message: Payload) -> Payload:
         """Answer a phase of the protocol that the server drives.
 
-        Raises:
-            SecureSumError: The message is damaged, or answering it could reveal too much.
+        Raises ``SecureSumError`` if the message is damaged, or the answer could reveal too much.
         """
 
     def protect(
@@ -122,10 +121,8 @@ class SumClient(Protocol):
         """This party's contribution to the sum called ``tag``. A tag is used once.
 
         All parties give the same tag, such as ``round-17``, and vectors of the same shapes: finite
-        values, with weights already applied.
-
-        Raises:
-            SecureSumError: A value is not finite or too large, or the tag was used before.
+        values, with weights already applied. Values that are too large and tags that were used
+        before raise ``SecureSumError``.
         """
 
     def open(self, sealed: Payload) -> SumVectors:
@@ -141,16 +138,11 @@ class SumServer(Protocol):
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
         """The sum of contributions that were made with ``reveal="server"``.
 
-        Raises:
-            SecureSumError: Too few parties, or contributions that do not fit together.
+        Too few of them, or such as do not fit together, raise ``SecureSumError``, here as below.
         """
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:
-        """The sum of contributions made with ``reveal="parties"``, which only they can open.
-
-        Raises:
-            SecureSumError: Too few parties, or contributions that do not fit together.
-        """
+        """The sum of contributions made with ``reveal="parties"``, which only they can open."""
 
 
 _Sides: TypeAlias = (
@@ -167,11 +159,7 @@ def make_client(
     fraction_bits: int | None = None,
     shared_secret: bytes = b"",
 ) -> SumClient:
-    """A party's side of a mode; the arguments are those of the settings.
-
-    Raises:
-        UserError: The mode is unknown or the settings do not fit together.
-    """
+    """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``."""
     if name not in parties:
         raise UserError(f"'{name}' is not one of the parties {', '.join(parties)}")
     settings = SumSettings(tuple(parties), threshold, fraction_bits, shared_secret)
@@ -185,11 +173,7 @@ def make_server(
     threshold: int | None = None,
     fraction_bits: int | None = None,
 ) -> SumServer:
-    """The server's side of a mode; the arguments are those of the settings.
-
-    Raises:
-        UserError: The mode is unknown or the settings do not fit together.
-    """
+    """The server's side of a mode, as :func:`make_client` makes a party's."""
     return _sides(mode)[1](SumSettings(tuple(parties), threshold, fraction_bits))
 
 

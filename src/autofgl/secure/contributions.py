@@ -61,11 +61,7 @@ class Layout(dict[str, tuple[int, ...]]):
 
     @classmethod
     def from_payload(cls, message: Payload) -> "Layout":
-        """Read and check a layout.
-
-        Raises:
-            SecureSumError: It is malformed or describes too many values.
-        """
+        """Read a layout and check that it does not describe too many values."""
         names, shapes = take_names(message, "names"), take_field(message, "shapes", list)
         sizes = [size for shape in shapes for size in (shape if type(shape) is list else [None])]
         wrong = any(type(size) is not int or not 0 <= size <= MAX_VALUES for size in sizes)
@@ -94,11 +90,7 @@ class Layout(dict[str, tuple[int, ...]]):
 
 
 def flatten(vectors: Mapping[str, Array]) -> tuple[Layout, NDArray[np.float64]]:
-    """The layout of named arrays and their values in one float64 vector.
-
-    Raises:
-        SecureSumError: An array holds no numbers, or a value is NaN or infinite.
-    """
+    """The layout of named arrays and their values, finite numbers all, in one float64 vector."""
     arrays = {name: np.asarray(vectors[name]) for name in sorted(vectors)}
     for name, array in arrays.items():
         if array.dtype.kind not in "fiu":
@@ -108,42 +100,6 @@ def flatten(vectors: Mapping[str, Array]) -> tuple[Layout, NDArray[np.float64]]:
         bad = next(name for name, array in arrays.items() if not np.isfinite(array).all())
         raise SecureSumError(f"'{bad}' holds NaN or infinite values, which cannot be summed")
     return Layout((name, array.shape) for name, array in arrays.items()), flat
-
-
-def drop_zeros(vectors: Mapping[str, Array], support: Mapping[str, Array]) -> dict[str, Array]:
-    """Leave out the entries that every party knows to be zero.
-
-    A support, equal at all parties, is true where a value may differ from zero. An array that has
-    one is reduced to its true entries, or left out where there are none.
-
-    Raises:
-        SecureSumError: A value outside the support is not zero.
-    """
-    kept: dict[str, Array] = {}
-    for name, array in vectors.items():
-        if name not in support:
-            kept[name] = array
-            continue
-        mask = support[name]
-        if mask.dtype != np.bool_ or mask.shape != array.shape:
-            raise SecureSumError(
-                f"the support of '{name}' should be boolean, of shape {array.shape}"
-            )
-        if np.any(array[~mask]):
-            raise SecureSumError(f"'{name}' is not zero outside its support")
-        if mask.any():
-            kept[name] = array[mask]
-    return kept
-
-
-def restore_zeros(sums: Mapping[str, Array], support: Mapping[str, Array]) -> SumVectors:
-    """Undo :func:`drop_zeros` on the sums: zeros outside the support."""
-    full: SumVectors = {name: array for name, array in sums.items() if name not in support}
-    for name, mask in support.items():
-        full[name] = np.zeros(mask.shape)
-        if name in sums:
-            full[name][np.asarray(mask, bool)] = sums[name]
-    return full
 
 
 @dataclass(frozen=True)
@@ -164,11 +120,7 @@ class FixedPoint:
         return float(self.capacity // self.parties) / 2.0**self.fraction_bits
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The nearest multiples.
-
-        Raises:
-            SecureSumError: A value is larger than :attr:`limit`.
-        """
+        """The nearest multiples, of values up to :attr:`limit`."""
         largest = float(max(values.max(), -values.min())) if values.size else 0.0
         # the first comparison keeps the second, which is exact, from overflowing
         most = self.capacity // self.parties
@@ -229,11 +181,7 @@ def common_header(
     parties: tuple[str, ...],
     fewest: int,
 ) -> Header:
-    """The header that all contributions share.
-
-    Raises:
-        SecureSumError: They are too few, or do not belong to this sum, or differ in shape.
-    """
+    """The header that all contributions share; raises if they are too few or differ."""
     if strangers := sorted(set(contributions) - set(parties)):
         raise SecureSumError(f"'{tag}' has contributions of strangers: {', '.join(strangers)}")
     if len(contributions) < fewest:

@@ -80,11 +80,7 @@ class KeyRing:
         return nonce + self._cipher(peer).encrypt(nonce, text, context)
 
     def unseal(self, peer: str, purpose: str, tag: str, box: bytes) -> bytes:
-        """Decrypt what a peer sealed for this party, purpose and sum.
-
-        Raises:
-            SecureSumError: The box was altered, or made for another place.
-        """
+        """Decrypt what a peer sealed for this party, purpose and sum; all else raises."""
         context = bind_parts(self.session, purpose, tag, peer, self.name)
         try:
             return self._cipher(peer).decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], context)
@@ -194,10 +190,7 @@ class KeySession:
 def agree(ask: Ask, parties: tuple[str, ...], fewest: int) -> KeySession:
     """Drive the key exchange of :class:`KeyRing`.
 
-    When a party is lost on the way, the others start again without it.
-
-    Raises:
-        SecureSumError: Fewer than ``fewest`` parties are left.
+    When a party is lost on the way, the others start again without it, while they are enough.
     """
     left = parties
     while len(left) >= fewest:
@@ -248,6 +241,7 @@ class KeyedClient:
 
     def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
         self._ring = KeyRing(name, settings.parties, fewest, settings.shared_secret)
+        self._phases = self._ring.phases  # the mode adds its own
         self._readers: dict[str, str] = {}  # of each tag; empty if this party did not contribute
 
     def __repr__(self) -> str:
@@ -255,16 +249,11 @@ class KeyedClient:
 
     def handle(self, phase: str, message: Payload) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        phases = {**self._ring.phases, **self._phases()}
-        if phase not in phases:
+        if phase not in self._phases:
             raise SumRefused(f"there is no phase '{phase}'")
         if phase == "keys":
             self._forget()
-        return phases[phase](message)
-
-    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
-        """The mode's own phases."""
-        raise NotImplementedError
+        return self._phases[phase](message)
 
     def _forget(self) -> None:
         """New keys are to come: older sums are lost."""

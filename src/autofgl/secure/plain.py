@@ -62,12 +62,11 @@ class PlainServer:
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
-        header, flat, contributors = self._add(tag, contributions, "parties")
+        _, flat, contributors = self._add(tag, contributions, "parties")
         narrow = all(sent["values"].dtype == np.float32 for sent in contributions.values())
         values = flat.astype(np.float32) if narrow else flat
-        message = header.to_payload()
-        common = {"names": message["names"], "shapes": message["shapes"]}
-        return {"values": values, "contributors": list(contributors), **common}
+        layout = {key: contributions[contributors[0]][key] for key in ("names", "shapes")}
+        return {"values": values, "contributors": list(contributors), **layout}
 
     def _add(
         self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal

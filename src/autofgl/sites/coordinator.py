@@ -32,24 +32,17 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where a run takes place.
-
-    Attributes:
-        server: The server's kit, on this machine.
-        coordinator: The coordinator's kit.
-        sites: Names of the sites, in order.
-        start_s: Seconds for a job to start.
-        grace_s: Seconds to wait for all sites, before a run goes on with fewer.
-        patience_s: Seconds without a sign of life after which a site counts as lost.
-        await_end: Whether a job's end is awaited; not needed where all processes are ended anyway.
-    """
+    """Where a run takes place: the server's and the coordinator's kits, and the sites in order."""
 
     server: Path
     coordinator: Path
     sites: Sequence[str]
+    #: Seconds for a job to start; to wait for all sites, before a run goes on with fewer; and
+    #: without a sign of life after which a site counts as lost.
     start_s: float = 180.0
     grace_s: float = 60.0
     patience_s: float = PATIENCE_S
+    #: Whether a job's end is awaited; not needed where all processes are ended anyway.
     await_end: bool = True
 
 
@@ -76,12 +69,7 @@ class Coordinator:
         self._returns: dict[tuple[str, str], int] = {}
 
     def run(self, data: DataSummary) -> Result:
-        """Go on until the run is finished.
-
-        Raises:
-            UserError: A site refuses, or the settings cannot work.
-            FederationError: Job after job fails without getting any further.
-        """
+        """Go on until the run is finished, a site refuses, or no job gets any further."""
         tries, reached = 0, self._reached()
         try:
             while True:

@@ -8,13 +8,11 @@ On the wire a digest stands before SEAL's bytes: SEAL checks what it loads, but 
 make it end the process instead of raising.
 """
 
-import contextlib
 import hashlib
 import importlib
 import os
 import struct
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -65,7 +63,7 @@ class Cipher:
         slots = padded[:, 0] + 1j * padded[:, 1]
         plain = _seal().Plaintext()
         ciphertexts = []
-        with _scratch() as scratch:
+        with _Scratch() as scratch:
             for row in slots:
                 self._encoder.encode(row.tolist(), self._grid, plain)
                 self._encryptor.encrypt_symmetric(plain).save(scratch.path)
@@ -73,13 +71,9 @@ class Cipher:
         return ciphertexts
 
     def decrypt(self, ciphertexts: Sequence[bytes], size: int) -> NDArray[np.int64]:
-        """The integers in a sum of ciphertexts.
-
-        Raises:
-            SecureSumError: They are damaged, or not of this key.
-        """
+        """The integers in a sum of ciphertexts; damaged ones and those of other keys raise."""
         padded = np.empty((ciphertexts_for(size), 2, _SLOTS))
-        with _scratch() as scratch:
+        with _Scratch() as scratch:
             for row, data in zip(padded, check_count(ciphertexts, size), strict=True):
                 slots = self._decrypt(_load(data, self._grid, scratch))
                 row[0], row[1] = slots.real, slots.imag
@@ -106,14 +100,10 @@ class Adder:
         self._grid = float(grid_step(parties))
 
     def add(self, contributions: Sequence[Sequence[bytes]], size: int) -> list[bytes]:
-        """The sums of all parties' ciphertexts, in order.
-
-        Raises:
-            SecureSumError: One is damaged, or made with other parameters.
-        """
+        """The sums of all parties' ciphertexts, in order; damaged or foreign ones raise."""
         columns = zip(*(check_count(one, size) for one in contributions), strict=True)
         sums = []
-        with _scratch() as scratch:
+        with _Scratch() as scratch:
             for first, *others in columns:
                 total = _load(first, self._grid, scratch)
                 for data in others:
@@ -124,14 +114,18 @@ class Adder:
 
 
 class _Scratch:
-    """A file without a place on disk where the system has such: SEAL reads and writes files only.
+    """A file without a place on disk, since SEAL reads and writes files only.
 
     It holds ciphertexts, never keys.
     """
 
-    def __init__(self, descriptor: int, path: str) -> None:
-        self.path = path
-        self._descriptor = descriptor
+    def __enter__(self) -> "_Scratch":
+        self._descriptor = os.memfd_create("autofgl-ciphertext")
+        self.path = f"/proc/self/fd/{self._descriptor}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
 
     def read(self) -> bytes:
         return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
@@ -141,23 +135,10 @@ class _Scratch:
         os.ftruncate(self._descriptor, len(data))
 
 
-@contextlib.contextmanager
-def _scratch() -> Iterator[_Scratch]:
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("autofgl-ciphertext")
-        try:
-            yield _Scratch(descriptor, f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            yield _Scratch(file.fileno(), file.name)
-
-
 def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
     ciphertext = _seal().Ciphertext()
     body = data[_DIGEST_BYTES:]
-    if data[:_DIGEST_BYTES] != _digest(body):
+    if data != _with_digest(body):
         raise SecureSumError("a ciphertext is damaged: its digest is wrong")
     scratch.write(body)
     try:
@@ -172,19 +153,11 @@ def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
 
 
 def _with_digest(body: bytes) -> bytes:
-    return _digest(body) + body
-
-
-def _digest(body: bytes) -> bytes:
-    return hashlib.sha256(body).digest()[:_DIGEST_BYTES]
+    return hashlib.sha256(body).digest()[:_DIGEST_BYTES] + body
 
 
 def check_count(ciphertexts: _Ciphertexts, size: int) -> _Ciphertexts:
-    """The ciphertexts, as many as so many values need and none of them too long.
-
-    Raises:
-        SecureSumError: They are not.
-    """
+    """The ciphertexts, which must be as many as the values need, and none of them too long."""
     if len(ciphertexts) != ciphertexts_for(size):
         raise SecureSumError(
             f"{size} values need {ciphertexts_for(size)} ciphertexts, {len(ciphertexts)} came"

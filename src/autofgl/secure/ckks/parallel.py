@@ -62,11 +62,7 @@ class ParallelCipher:
         return check_count(answers, integers.size)
 
     def decrypt(self, ciphertexts: Sequence[bytes], size: int) -> NDArray[np.int64]:
-        """The integers in a sum of ciphertexts.
-
-        Raises:
-            SecureSumError: They are damaged, or not of this key.
-        """
+        """The integers in a sum of ciphertexts; damaged ones and those of other keys raise."""
         pool = ckks_pool()
         if pool is None or ciphertexts_for(size) <= _FEWEST:
             return self._cipher.decrypt(ciphertexts, size)
@@ -89,11 +85,7 @@ class ParallelAdder:
         self._parties = parties
 
     def add(self, contributions: Sequence[Sequence[bytes]], size: int) -> list[bytes]:
-        """The sums of all parties' ciphertexts, in order.
-
-        Raises:
-            SecureSumError: A ciphertext is damaged, or made with other parameters.
-        """
+        """The sums of all parties' ciphertexts, in order; damaged or foreign ones raise."""
         pool = ckks_pool()
         if pool is None:
             return self._adder.add(contributions, size)
@@ -121,11 +113,7 @@ def available_cores() -> list[int]:
 
 
 def answer_ckks(task: bytes, canceled: Callable[[], bool]) -> bytes:  # noqa: ARG001
-    """Do what a task asks for: what a worker does.
-
-    Raises:
-        SecureSumError: A ciphertext is damaged, or not of this key.
-    """
+    """Do what a task asks for: what a worker does."""
     head, *parts = _unpack(task)
     kind, parties, size = _HEAD.unpack(head)
     if kind.rstrip(b"\0") == b"add":

@@ -1,6 +1,6 @@
 """Sums under CKKS: the parties share a secret key, the server adds what it cannot read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ class CkksClient(KeyedClient):
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
+        self._phases["decrypt"] = self._decrypt
 
     def protect(
         self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
@@ -50,9 +51,6 @@ class CkksClient(KeyedClient):
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         return header.layout.split(self._read(header, sealed))
-
-    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
-        return {"decrypt": self._decrypt}
 
     def _forget(self) -> None:
         super()._forget()

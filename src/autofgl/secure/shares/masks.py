@@ -70,11 +70,7 @@ class Words:
     def encode(
         self, values: NDArray[np.float64], group_key: bytes | None = None
     ) -> NDArray[np.uint64]:
-        """Words whose sum the server can read, or only the holders of a key.
-
-        Raises:
-            SecureSumError: A value is too large.
-        """
+        """Words whose sum the server can read, or only the holders of a key."""
         if group_key is None:
             return self._for_server.encode(values).view(np.uint64)
         words = self._for_parties.encode(values).view(np.uint64)

@@ -1,7 +1,7 @@
 """Both sides of masked sums; :mod:`autofgl.secure.shares` explains both protocols."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -100,6 +100,7 @@ class SharesClient(_MaskedClient):
         self._threshold = threshold_of(settings)
         super().__init__(name, settings, self._threshold)
         self._sums: dict[str, _Sum] = {}
+        self._phases |= {"settle": self._settle, "unmask": self._unmask}
 
     def protect(
         self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
@@ -117,9 +118,6 @@ class SharesClient(_MaskedClient):
         self._readers[tag] = reveal
         check, shares = self_mask_check(secret), self._share(secret, tag)
         return {**header.to_payload(), "words": words, "check": check, "shares": shares}
-
-    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
-        return {"settle": self._settle, "unmask": self._unmask}
 
     def _forget(self) -> None:
         super()._forget()
@@ -190,6 +188,7 @@ class AdditiveClient(_MaskedClient):
         settings.at_least(2)
         super().__init__(name, settings, len(settings.parties))
         self._own: dict[str, NDArray[np.uint64]] = {}
+        self._phases["add"] = self._add
 
     def protect(
         self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
@@ -205,9 +204,6 @@ class AdditiveClient(_MaskedClient):
             del self._own[next(iter(self._own))]
         boxes = {peer: self._ring.seal(peer, SHARE, tag, key) for peer, key in keys.items()}
         return {**header.to_payload(), "shares": boxes}
-
-    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
-        return {"add": self._add}
 
     def _forget(self) -> None:
         super()._forget()

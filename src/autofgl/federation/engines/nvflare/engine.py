@@ -68,9 +68,7 @@ class NVFlare:
     def hello(self, payload: Payload) -> dict[str, Payload]:
         """Greet all sites; each answers what must be clear before parties are built.
 
-        Raises:
-            UserError: A site refuses to take part; the message says which and why.
-            FederationError: A site failed or was lost.
+        A site that refuses is a ``UserError``, one that fails or is lost a ``FederationError``.
         """
         return self._control("@hello", payload)
 
@@ -263,5 +261,5 @@ class _LifeWatch:
                 ping.add_done_callback(partial(self._hear, name))
 
     def _hear(self, name: str, done: "Future[Answer]") -> None:
-        if not done.cancelled() and done.result().kind == "ok":
+        if done.result().kind == "ok":
             self._alive_at[name] = time.monotonic()

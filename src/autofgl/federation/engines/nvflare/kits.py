@@ -47,9 +47,6 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
 
     A ``ca`` in the folder is used again, so that sites can be added and certificates renewed. The
     server has one port and is reached by that name or address; a new CA is valid for some days.
-
-    Raises:
-        UserError: A name cannot be used, or NVFlare is not installed.
     """
     check_installed()
     for name in sites:

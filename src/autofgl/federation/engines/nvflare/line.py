@@ -8,17 +8,14 @@ each is a frame of :mod:`autofgl.workers`.
 
 import contextlib
 import itertools
-import shutil
 import socket
 import struct
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
 from typing import NamedTuple
 
-from autofgl.errors import FederationError, PayloadError
+from autofgl.errors import PayloadError
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.workers import FrameError, read_frame, write_frame
 
@@ -34,11 +31,7 @@ def pack_message(note: Payload, data: bytes = b"") -> bytes:
 
 
 def unpack_message(message: bytes) -> tuple[Payload, bytes]:
-    """The note and the payload's bytes.
-
-    Raises:
-        PayloadError: The message is not one of ours.
-    """
+    """The note and the payload's bytes; ``PayloadError`` if the message is not one of ours."""
     if type(message) is not bytes or len(message) < _NOTE_LENGTH.size:
         raise PayloadError("message is truncated or of another kind")
     (size,) = _NOTE_LENGTH.unpack_from(message)
@@ -53,22 +46,17 @@ def unpack_answer(message: bytes) -> tuple[Payload, bytes]:
 
     The note has ``kind`` (``ok`` or that of a failure), ``message``, and ``peer``: sizes of the
     messages to and from peers since the last answer, by operation.
-
-    Raises:
-        PayloadError: The message is not an answer.
     """
     note, body = unpack_message(message)
     peer = note.get("peer", {})
     sizes = list(peer.values()) if type(peer) is dict else [None]
     if note.get("kind") not in _KINDS or type(note.get("message")) is not str:
         raise PayloadError("the note of an answer is malformed")
-    if any(type(row) is not list or any(map(_is_no_size, row)) for row in sizes):
+    if any(type(row) is not list for row in sizes) or any(
+        type(size) is not int or size < 0 for row in sizes for size in row
+    ):
         raise PayloadError("the sizes in the note of an answer are malformed")
     return {"kind": note["kind"], "message": note["message"], "peer": peer}, body
-
-
-def _is_no_size(value: object) -> bool:
-    return type(value) is not int or value < 0
 
 
 class Pipe:
@@ -106,34 +94,6 @@ class Pipe:
         for end in (self._writer, self._reader, self._socket):
             with contextlib.suppress(OSError):
                 end.close()
-
-
-class PipeListener:
-    """The accepting end, in a folder that only this user can enter."""
-
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="autofgl-"))
-        self.address = str(self._folder / "line")
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(self.address)
-        self._socket.listen(1)
-
-    def accept(self, seconds: float) -> Pipe | None:
-        """The other end, or nothing if it does not come in time."""
-        self._socket.settimeout(seconds)
-        try:
-            connected, _ = self._socket.accept()
-        except TimeoutError:
-            return None
-        except OSError as error:
-            raise FederationError(f"the line to the job is closed: {error}") from error
-        connected.settimeout(None)
-        return Pipe(connected)
-
-    def close(self) -> None:
-        """Take no more connections."""
-        self._socket.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 class Answer(NamedTuple):
