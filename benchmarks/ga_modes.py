@@ -19,8 +19,8 @@ import autofgl
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods import search_jobs
 from autofgl.methods.catalog import find_method
+from autofgl.workers import close_pools
 
 MODES = ("continuous", "parallel", "threshold")
 
@@ -44,7 +44,7 @@ def measure(name: str, clients: list[ClientGraph], **settings: Any) -> dict[str,
     outcome = method.finish()
     wall = time.perf_counter() - wall
     method.federation.close()
-    search_jobs.close()  # so that their time is counted
+    close_pools()  # so that their time is counted
     return {
         "accuracy": outcome.test_accuracy,
         "wall": wall,

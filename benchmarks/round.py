@@ -50,13 +50,13 @@ class Plain:
         states, weights = [], []
         for data in self.data:
             local = copy.deepcopy(self.model)
-            optimiser = torch.optim.Adam(local.parameters(), lr=0.01, weight_decay=5e-4)
+            optimizer = torch.optim.Adam(local.parameters(), lr=0.01, weight_decay=5e-4)
             local.train()
             for _ in range(EPOCHS):
-                optimiser.zero_grad()
+                optimizer.zero_grad()
                 out = local(data.x, data.edge_index)[data.train_mask]
                 torch.nn.functional.cross_entropy(out, data.y[data.train_mask]).backward()
-                optimiser.step()
+                optimizer.step()
             states.append(local.state_dict())
             weights.append(int(data.train_mask.sum()))
         total = sum(weights)
@@ -84,10 +84,9 @@ class Ours:
     """The same through AutoFGL's federation."""
 
     def __init__(self, clients: list[Any]) -> None:
-        from autofgl.methods.fedavg import FedAvg
-        from autofgl.methods.settings import FederatedSettings
-
         from autofgl.federation.engines.inprocess import InProcess
+        from autofgl.methods.baselines import FedAvg
+        from autofgl.runtime.settings import FederatedSettings
 
         settings = FederatedSettings(aggregate="parameters", local_epochs=EPOCHS, hidden=HIDDEN)
         factories = {graph.name: FedAvg.party(graph, settings, 0) for graph in clients}

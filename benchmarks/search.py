@@ -21,28 +21,28 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 import torch
-from autofgl.methods.fl_agcns_client import SearchClient
-from autofgl.methods.method import Row
-from autofgl.methods.search_settings import SearchSettings
-from autofgl.methods.search_space import make_space
 from torch import Tensor
 from torch.nn import functional
 
 import autofgl
 from autofgl.federation.engines.inprocess import InProcess
-from autofgl.federation.party import PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns import FLAGCNS
+from autofgl.methods.fl_agcns.client import FLAGCNSClient
+from autofgl.methods.fl_agcns.controller import FLAGCNS
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_space
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.space import Genotype
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import SuperNet
+from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.outcome import Row
+from autofgl.runtime.rounds import Sharing
 from supernet import Naive, populations
 
 MODES = ("none", "shares", "ckks")
@@ -50,7 +50,7 @@ MODES = ("none", "shares", "ckks")
 #: A generation of the paper, whatever the method's own settings are.
 PAPER: dict[str, Any] = {
     "population": 60, "layers": 6, "weight_steps": 5, "hidden": 64,
-    "codes_per_step": 0, "warmup": 0, "optimisers": "both",
+    "codes_per_step": 0, "warmup": 0, "optimizers": "both",
 }  # fmt: skip
 
 
@@ -116,22 +116,35 @@ class OneByOne(Naive):
         return scores[nodes.index], self.labels[nodes.index]
 
 
-class NaiveClient(SearchClient):
+class NaiveClient(FLAGCNSClient):
     """A client of FL-AGCNS with the naive SuperNet."""
 
     def __init__(
-        self, context: Any, graph: ClientGraph, settings: SearchSettings, seed: int, secure: str
+        self,
+        context: Any,
+        data: ClientData,
+        ways: Mapping[str, Sharing],
+        settings: FLAGCNSSettings,
+        secure: str,
     ) -> None:
-        super().__init__(context, graph, settings, seed, secure)
-        naive = OneByOne(self._supernet, graph)
-        self._supernet = cast(Any, naive)
-        self._optimiser = torch.optim.Adam(
-            naive.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
+        super().__init__(context, data, ways, settings, secure)
+        naive = OneByOne(self._supernet.network, data.graph)
+        self._supernet.network = cast(Any, naive)
+        self._supernet._optimizer = torch.optim.Adam(
+            naive.parameters(),
+            lr=settings.search_lr or settings.lr,
+            weight_decay=settings.search_weight_decay,
         )
         self._train_field, self._val_field = (
             cast(Any, Nodes(torch.from_numpy(np.flatnonzero(mask))))
-            for mask in (graph.train_mask, graph.val_mask)
+            for mask in (data.graph.train_mask, data.graph.val_mask)
         )
+
+
+class NaiveFLAGCNS(FLAGCNS):
+    """FL-AGCNS with such clients."""
+
+    Client = NaiveClient
 
 
 class Search:
@@ -140,16 +153,14 @@ class Search:
     def __init__(
         self,
         clients: Sequence[ClientGraph],
-        settings: SearchSettings,
+        settings: FLAGCNSSettings,
         population: Sequence[Genotype],
         mode: str = "none",
-        client: type[SearchClient] = SearchClient,
+        kind: type[FLAGCNS] = FLAGCNS,
     ) -> None:
-        def party(graph: ClientGraph) -> PartyFactory:
-            return lambda context: client(context, graph, settings, 0, mode)
-
-        self._engine = InProcess({graph.name: party(graph) for graph in clients})
-        self._method = FLAGCNS(self._engine, settings, 0, mode)
+        factories = {graph.name: kind.party(graph, settings, 0, mode) for graph in clients}
+        self._engine = InProcess(factories)
+        self._method = kind(self._engine, settings, 0, mode)
         self._method.connect()
         self._method.setup()
         space = make_space(settings)
@@ -174,13 +185,13 @@ def _cpu() -> float:
 
 def against_naive(
     clients: Sequence[ClientGraph],
-    settings: SearchSettings,
+    settings: FLAGCNSSettings,
     population: Sequence[Genotype],
     repeats: int,
 ) -> tuple[float, float, float]:
     """CPU seconds of a generation, naive and ours, and the difference of the first losses."""
     ours = Search(clients, settings, population)
-    naive = Search(clients, settings, population, client=NaiveClient)
+    naive = Search(clients, settings, population, kind=NaiveFLAGCNS)
     first = ours.generation().row
     own: list[Cost] = []
     theirs: list[Cost] = []
@@ -201,7 +212,7 @@ def median_cpu(costs: Sequence[Cost]) -> float:
 
 def secured(
     clients: Sequence[ClientGraph],
-    settings: SearchSettings,
+    settings: FLAGCNSSettings,
     population: Sequence[Genotype],
     repeats: int,
 ) -> tuple[float, dict[str, float]]:
@@ -231,7 +242,7 @@ def main() -> None:
     torch.set_num_threads(1)
     dataset = "planetoid:cora" if os.environ.get("AUTOFGL_DATA") else "cora"
     clients = autofgl.partition(autofgl.load(dataset), clients=3, method="metis", seed=0)
-    settings = SearchSettings.model_validate({**PAPER, "dropout": options.dropout})
+    settings = FLAGCNSSettings.model_validate({**PAPER, "dropout": options.dropout})
     summary: list[str] = []
     for name in options.populations:
         population = populations(settings.layers, settings.population)[name]

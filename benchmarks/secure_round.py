@@ -10,11 +10,10 @@ import argparse
 import statistics
 import time
 
-from autofgl.methods.fedavg import FedAvg
-from autofgl.methods.settings import FederatedSettings
-
 import autofgl
 from autofgl.federation.engines.inprocess import InProcess
+from autofgl.methods.baselines import FedAvg
+from autofgl.runtime.settings import FederatedSettings
 from autofgl.secure import MODES
 
 

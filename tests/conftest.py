@@ -1,6 +1,7 @@
 """Small graphs that every test may use."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import HealthCheck, settings
 import autofgl
 from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
+
+# Helpers such as federations.py are for all folders.
+sys.path.append(str(Path(__file__).parent))
 
 # Nothing here is timed: a busy machine must not fail a property.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])

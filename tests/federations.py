@@ -1,6 +1,6 @@
 """Helpers to run a method by hand, without a run folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ def make(
     strict: bool = True,
     folder: Path | None = None,
     observer: Observer | None = None,
+    engine: type[InProcess] = InProcess,
     **settings: Any,
 ) -> Any:
     """A method on an in-process federation; payloads are encoded unless a test says otherwise."""
@@ -36,8 +37,8 @@ def make(
     factories = {
         graph.name: kind.party(graph, checked, seed, secure) for graph in kind.arrange(clients)
     }
-    engine = InProcess(factories, strict=strict, folder=folder, observer=observer)
-    method = kind(engine, checked, seed, secure)
+    federation = engine(factories, strict=strict, folder=folder, observer=observer)
+    method = kind(federation, checked, seed, secure)
     method.connect()
     return method
 
@@ -102,13 +103,22 @@ def leaves(payload: Any) -> Iterator[Any]:
             yield value
 
 
-def die_in(party: Party, at: int) -> None:
-    """Let a client's thread end in some round."""
+def intercept(party: Party, action: Callable[[str, Payload], None]) -> None:
+    """Have something done before a party answers."""
     handle = party.handle
 
-    def handle_or_die(op: str, payload: Payload) -> Payload:
-        if op == "round" and payload["round"] == at:
-            raise SystemExit
+    def handle_later(op: str, payload: Payload) -> Payload:
+        action(op, payload)
         return handle(op, payload)
 
-    party.handle = handle_or_die  # type: ignore[method-assign]
+    party.handle = handle_later  # type: ignore[method-assign]
+
+
+def die_in(party: Party, at: int) -> None:
+    """Let a client's thread end in some round."""
+
+    def die(op: str, payload: Payload) -> None:
+        if op == "round" and payload["round"] == at:
+            raise SystemExit
+
+    intercept(party, die)

@@ -25,9 +25,7 @@ ALLOWED: dict[str, set[str]] = {
     "sharing": BASE | {"runtime"},
     "methods": BASE | {"runtime", "sharing"},
     "runs": {"graphs", "federation", "nn", "methods", "runtime"},
-    "report": {"runs", "nn"},
-    "compare": {"report", "reproduce", "runs", "methods", "graphs", "config"},
-    "reproduce": {"report", "runs", "methods", "nn", "config", "api"},
+    "report": {"runs", "nn", "methods"},
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
     "sites": {
         "graphs", "federation", "methods", "runtime", "secure", "runs", "config", "execution",
@@ -41,8 +39,8 @@ ONLY_IN = {
     "msgpack": {"federation/payload.py"},
     "typer": {"cli.py", "cli/pages.py", "cli/options.py", "cli/site.py", "cli"},
     "tenseal": {"secure/ckks.py", "secure/ckks"},
-    "optuna": {"search/bayes.py", "search/study_file.py"},
-    "sqlalchemy": {"search/study_file.py"},
+    "optuna": {"search/bayes.py"},
+    "sqlalchemy": {"search/bayes.py"},
     "nvflare": {"federation/engines/nvflare"},
     "pickle": {"graphs/raw_files.py"},
 }

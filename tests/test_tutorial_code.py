@@ -1,7 +1,9 @@
 """The code of the tutorials for researchers, run as it is written."""
 
 import json
+import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-import autofgl
 from autofgl.cli import main
+from autofgl.runtime.rounds import RoundEngine
 
 DOCS = Path(__file__).parents[1] / "docs" / "tutorials"
 DATA = ["--dataset", "synthetic", "--set", "nodes=150", "classes=3", "features=20"]
@@ -35,6 +37,21 @@ def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return left.keys() == right.keys() and all(np.array_equal(left[k], right[k]) for k in left)
 
 
+def interrupt_after(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C in the midst of the run."""
+    step = RoundEngine.step
+    made = 0
+
+    def stepped(engine: RoundEngine) -> dict[str, Any]:
+        nonlocal made
+        made += 1
+        if made == rounds:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(engine)
+
+    monkeypatch.setattr(RoundEngine, "step", stepped)
+
+
 @pytest.fixture
 def fedprox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The page's file, in the working directory."""
@@ -54,14 +71,17 @@ def test_a_pairing_takes_thirty_lines() -> None:
         assert len(body) <= 30
 
 
-def test_fedprox_with_secure_sums_resume_and_report(fedprox: str) -> None:
-    words = [fedprox, *DATA, "rounds=6", "mu=0.5", "--secure", "shares"]
-    assert run("run", *words, "--out", "whole") == 0
+def test_fedprox_with_secure_sums_resume_and_report(
+    fedprox: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = [fedprox, *DATA, "rounds=6", "mu=0.5", "--secure", "shares", "--out"]
+    assert run("run", *words, "whole") == 0
     assert Path("whole/report.html").is_file()
     assert json.loads(Path("whole/result.json").read_text())["hyperparameters"]["mu"] == 0.5
-    assert run("run", *words, "checkpoint_every=2", "--out", "part") == 0
-    Path("part/result.json").unlink()
-    assert run("run", "--resume", "part") == 0  # goes on from its last checkpoint
+    interrupt_after(3, monkeypatch)
+    assert run("run", *words, "part") != 0
+    assert not Path("part/result.json").exists()
+    assert run("run", "--resume", "part") == 0
     assert same(weights(Path("whole")), weights(Path("part")))
 
 
@@ -93,8 +113,8 @@ def test_a_pairing_runs_and_resumes(
     monkeypatch.chdir(tmp_path)
     words = [f"pairing.py:{name}", *DATA, *TRIALS, "--secure", secure, "--out"]
     assert run("run", *words, "whole") == 0
-    assert run("run", *words, "part", "--set", "checkpoint_every=5") == 0
-    Path("part/result.json").unlink()
+    interrupt_after(8, monkeypatch)
+    assert run("run", *words, "part") != 0
     assert run("run", "--resume", "part") == 0
     assert same(weights(Path("whole")), weights(Path("part")))
     result = json.loads(Path("whole/result.json").read_text())
@@ -105,12 +125,3 @@ def test_a_pairing_runs_and_resumes(
         assert {"common_test_accuracy", "common_val_accuracy"} <= result.keys()
     else:
         assert "lr=" in result["finalists"][0]["recipe"]
-
-
-def test_a_class_can_be_handed_over(fedprox: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(".")
-    import fedprox as module  # type: ignore[import-not-found]
-
-    clients = autofgl.partition(autofgl.load("synthetic"), clients=2, seed=0)
-    result = autofgl.run(module.FedProx, clients, rounds=2, out="direct")
-    assert result.path.name == "direct"

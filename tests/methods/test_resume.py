@@ -1,4 +1,4 @@
-"""Every method of the catalogue goes on from a checkpoint as if nothing had happened."""
+"""Every method of the catalog goes on from a checkpoint as if nothing had happened."""
 
 from pathlib import Path
 
@@ -8,8 +8,9 @@ import pytest
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import METHODS
 from autofgl.runs import checkpoint
-from autofgl.runtime.method import Method, Outcome
-from federations import make
+from autofgl.runtime.method import Method
+from autofgl.runtime.outcome import Outcome
+from federations import make, rounds, to_the_end
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2, "warmup": 1}
 SMALL_SEARCH |= {"weight_steps": 2, "trials": 4, "trial_rounds": 1, "finalists": 2}
@@ -46,13 +47,12 @@ CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) f
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 CASES += [("graphfl-ga", {**SMALL_GA, "mode": "threshold", "threshold": 1.0})]
 CASES += [("graphfl-ga", {**SMALL_GA, "mode": "parallel", "adopt_after": 2})]
-LEARNT: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
-CASES += [("fedgraph", {**LEARNT, "episode_rounds": 2, "iterations": 2})]
+LEARNED: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
+CASES += [("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
 
 
 def finish(method: Method) -> Outcome:
-    while not method.done:
-        method.step()
+    to_the_end(method)
     outcome = method.finish()
     method.federation.close()
     return outcome
@@ -72,9 +72,7 @@ def test_resumed_equals_undisturbed(
     expected = finish(undisturbed)
 
     first = make(name, small_clients, rounds=8, folder=tmp_path, **settings)
-    first.setup()
-    for _ in range(stop_at):
-        first.step()
+    rounds(first, stop_at)
     checkpoint.save(tmp_path, first.round, {"method": first.state()}, first.federation)
     first.step()  # lost
     first.federation.close()
@@ -107,8 +105,7 @@ def test_a_checkpoint_without_its_server_file_does_not_count(
     small_clients: list[ClientGraph], tmp_path: Path
 ) -> None:
     method = make("fedavg", small_clients, rounds=5, folder=tmp_path)
-    method.setup()
-    method.step()
+    rounds(method, 1)
     checkpoint.save(tmp_path, 1, {"method": method.state()}, method.federation)
     method.step()
     method.federation.checkpoint("round-00000002")  # killed before the server's file was written

@@ -307,10 +307,10 @@ def parse_variant(text: str) -> Variant:
         UserError: The method is unknown, or a setting has no value.
     """
     from autofgl.config import parse_settings
-    from autofgl.methods.catalog import find_method
+    from autofgl.methods.catalog import settings_of
 
     method, _, own = text.partition(":")
-    find_method(method)
+    settings_of(method)
     settings = parse_settings([pair for pair in own.split(",") if pair])
     name = re.sub(r"[^a-z0-9.=-]+", "_", text.lower())
     return Variant(name, text, method, settings, budgeted=True)

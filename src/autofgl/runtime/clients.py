@@ -18,17 +18,7 @@ COUNT_UNIT = 4096
 
 
 class Clients:
-    """All clients of a run, as the server of any method sees them.
-
-    Args:
-        federation: What carries the messages.
-        settings: How many clients it takes and for how long the server waits.
-        secure: How sums are protected.
-
-    Attributes:
-        federation: The same.
-        secure: The same.
-    """
+    """All clients of a run, as the server of any method sees them."""
 
     def __init__(
         self, federation: Federation, settings: ClientsSettings, secure: str = "none"
@@ -56,14 +46,11 @@ class Clients:
         each: Mapping[str, Payload] | None = None,
         wait_for_late: bool = False,
     ) -> Replies:
-        """Call all clients and go on without those that are gone.
+        """Call all clients, each with ``payload`` and its own part of ``each``; go on without those
+        that are gone.
 
-        Args:
-            op: Name of the operation.
-            payload: What every client receives.
-            each: What each client receives besides.
-            wait_for_late: Whether a late client may join again in the next call. It must not where
-                it would then have other weights than the rest.
+        With ``wait_for_late`` a late client may join again in the next call; it must not where it
+        would then have other weights than the rest.
 
         Raises:
             FederationError: A client failed, or too few are left.

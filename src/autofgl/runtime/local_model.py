@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph, to_dense
+from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models.networks import build_network, empty_network
 from autofgl.nn.models.spec import NetworkSpec
@@ -34,14 +34,7 @@ LARGEST_GRADIENT = 1000.0
 
 @dataclass(frozen=True)
 class Inputs:
-    """Everything precomputed about a graph.
-
-    Attributes:
-        features: Node features.
-        structure: Edges.
-        nodes: Training, validation and test nodes.
-        labels: Their labels.
-    """
+    """Everything precomputed about a graph; nodes and labels are by mask."""
 
     features: InputFeatures
     structure: Structure
@@ -53,8 +46,7 @@ class Inputs:
         """Those of a client's graph; ``dense`` pays off if it is tiny."""
         features = input_features(graph, normalize_features, dense)
         structure = (DenseStructure if dense else Structure).from_client(graph)
-        masks = (graph.train_mask, graph.val_mask, graph.test_mask)
-        nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks]
+        nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks_of(graph)]
         labels = torch.from_numpy(graph.y)
         return cls(features, structure, nodes, [labels[each] for each in nodes])
 
@@ -64,6 +56,11 @@ class Inputs:
         return replace(self, nodes=[*self.nodes[:2], nothing], labels=[*self.labels[:2], nothing])
 
 
+def masks_of(graph: ClientGraph) -> tuple[Bools, Bools, Bools]:
+    """Training, validation and test mask."""
+    return graph.train_mask, graph.val_mask, graph.test_mask
+
+
 def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> InputFeatures:
     """A graph's features as networks take them."""
     features = InputFeatures.from_client(to_dense(graph.x) if dense else graph.x)
@@ -71,12 +68,7 @@ def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> 
 
 
 class ClientData:
-    """A client's graph and what networks need of it, laid out once for all that train on it.
-
-    Attributes:
-        graph: The graph.
-        seed: Random seed of the run.
-    """
+    """A client's graph, the run's seed, and what networks need of the graph, laid out once."""
 
     def __init__(self, graph: ClientGraph, seed: int) -> None:
         self.graph = graph
@@ -91,8 +83,7 @@ class ClientData:
 
     def counts(self) -> npt.NDArray[np.float64]:
         """Number of training, validation and test nodes, ``[3]``."""
-        masks = (self.graph.train_mask, self.graph.val_mask, self.graph.test_mask)
-        return np.array([mask.sum() for mask in masks], np.float64)
+        return np.array([mask.sum() for mask in masks_of(self.graph)], np.float64)
 
 
 class LocalModel:
@@ -100,15 +91,7 @@ class LocalModel:
 
     Randomness enters in two places, both by name: the initial weights are the same for every client
     of a run, and dropout depends on client and round only, so that a resumed run draws what an
-    undisturbed one would have drawn.
-
-    Args:
-        name: The client's name.
-        inputs: Those of its graph.
-        spec: The network.
-        settings: How it is trained.
-        seed: Random seed of the run.
-        weights: Where to begin; random if there are none.
+    undisturbed one would have drawn. It begins with the weights given, or with random ones.
     """
 
     #: Attributes that a checkpoint has, besides the weights.
@@ -166,7 +149,11 @@ class LocalModel:
             self.backward(self.dropout_generator(at))
         else:
             self._optimizer.zero_grad(set_to_none=False)
-        return {name: _gradient_of(parameter) for name, parameter in self.model.named_parameters()}
+        named = self.model.named_parameters()
+        return {
+            name: np.zeros(value.shape, np.float32) if value.grad is None else _copy(value.grad)
+            for name, value in named
+        }
 
     def backward(self, generator: torch.Generator) -> None:
         """Gradients of the mean training loss into the parameters' ``grad``."""
@@ -308,12 +295,6 @@ def median_seconds(run: Any, repeats: int = 5) -> float:
 def all_finite(arrays: Iterable[Any]) -> bool:
     """Whether every entry of every array is a finite number."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
-
-
-def _gradient_of(parameter: Tensor) -> Any:
-    if parameter.grad is None:
-        return np.zeros(parameter.shape, np.float32)
-    return _copy(parameter.grad)
 
 
 def _copy(tensor: Tensor) -> Any:

@@ -23,15 +23,8 @@ from autofgl.secure import make_server
 class Method(ABC):
     """A federated method: setup, then rounds until done, then an outcome.
 
-    All that a resumed run needs is in :meth:`state` and in the parties' own states.
-
-    Attributes:
-        federation: The parties.
-        clients: The same as the server's line to its clients.
-        settings: How to train.
-        seed: Random seed of the run.
-        secure: How sums are protected.
-        round: Rounds made.
+    All that a resumed run needs is in :meth:`state` and in the parties' own states. ``round``
+    counts the rounds made, ``clients`` is the server's line to its clients.
     """
 
     summary: ClassVar[str] = ""
@@ -148,12 +141,8 @@ class Method(ABC):
         load(self, ("round", *self.saved), state)
 
     def engine(self, recipe: Recipe | None = None, stage: str = "", **changes: Any) -> RoundEngine:
-        """A training that can be started.
-
-        Args:
-            recipe: What is trained; the run's own settings if none is given.
-            stage: Put before the names of all sums.
-            **changes: Settings that differ from the run's besides, such as ``rounds``.
+        """A training of a recipe that can be started; ``stage`` comes before the names of all sums,
+        ``changes`` are settings that differ from the run's besides, such as ``rounds``.
         """
         recipe = recipe or Recipe()
         way = self.ways[recipe.sharing] if recipe.sharing else next(iter(self.ways.values()))

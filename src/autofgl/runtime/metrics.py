@@ -36,16 +36,9 @@ class Metrics:
         """Metrics from a vector of sums, ``[9]``."""
         loss, correct, count = np.asarray(sums, np.float64).reshape(len(SPLITS), 3).T
         nodes = np.maximum(count, 1.0)
-        losses, accuracies = (loss / nodes).tolist(), (correct / nodes).tolist()
-        return cls(
-            train_loss=losses[0],
-            train_accuracy=accuracies[0],
-            val_loss=losses[1],
-            val_accuracy=accuracies[1],
-            test_loss=losses[2],
-            test_accuracy=accuracies[2],
-            val_nodes=round(float(count[1])),
-        )
+        names = [f"{split}_{figure}" for split in SPLITS for figure in ("loss", "accuracy")]
+        values = np.stack([loss / nodes, correct / nodes], axis=1).ravel().tolist()
+        return cls(**dict(zip(names, values, strict=True)), val_nodes=round(float(count[1])))
 
     def row(self) -> dict[str, float]:
         """The columns of the history."""
@@ -56,12 +49,12 @@ class Metrics:
 
 def scale_down(sums: MetricSums, totals: Sequence[int]) -> MetricSums:
     """Sums over the federation's node counts ``[3]``: small numbers, fit for any secure sum."""
-    return (sums.reshape(len(SPLITS), 3) / _divisors(totals)).reshape(-1)
+    return (sums.reshape(len(SPLITS), 3) / np.maximum(totals, 1.0)[:, None]).reshape(-1)
 
 
 def scale_up(scaled: MetricSums, totals: Sequence[int]) -> MetricSums:
     """Undo :func:`scale_down` after summing; counts become whole numbers again."""
-    sums = scaled.reshape(len(SPLITS), 3) * _divisors(totals)
+    sums = scaled.reshape(len(SPLITS), 3) * np.maximum(totals, 1.0)[:, None]
     sums[:, 1:] = np.rint(sums[:, 1:])
     return sums.reshape(-1)
 
@@ -69,9 +62,8 @@ def scale_up(scaled: MetricSums, totals: Sequence[int]) -> MetricSums:
 def client_accuracies(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """``client_val_accuracy`` for the history, of clients that have validation nodes.
 
-    Args:
-        parts: What each client contributed to a sum, with its scaled sums under ``metrics``; those
-            of further kinds, after the first, are left out. Empty where the server sees sums alone.
+    ``parts`` are what each client contributed, with its scaled sums (of the first kind first) under
+    ``metrics``; there are none where the server sees sums alone.
     """
     accuracies = {}
     for name, vectors in parts.items():
@@ -79,10 +71,6 @@ def client_accuracies(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
         if count > 0:
             accuracies[name] = float(correct / count)
     return {"client_val_accuracy": accuracies} if accuracies else {}
-
-
-def _divisors(totals: Sequence[int]) -> MetricSums:
-    return np.maximum(np.asarray(totals, np.float64), 1.0)[:, None]
 
 
 @dataclass
@@ -104,20 +92,14 @@ class BestRound:
 
     def update(self, at: int, metrics: Metrics) -> bool:
         """Take in a round's metrics; true if it is the best so far."""
-        self._count_patience(metrics)
-        if not self._better(metrics):
-            return False
-        self.round, self.accuracy, self.loss = at, metrics.val_accuracy, metrics.val_loss
-        return True
-
-    def _better(self, metrics: Metrics) -> bool:
-        if self.select == "last" or not metrics.val_nodes:
-            return True
-        if self.select == "loss":
-            return metrics.val_loss < self.loss
-        return (metrics.val_accuracy, -metrics.val_loss) > (self.accuracy, -self.loss)
-
-    def _count_patience(self, metrics: Metrics) -> None:
-        lower = metrics.val_loss < self.lowest_loss or not metrics.val_nodes
+        accuracy, loss = metrics.val_accuracy, metrics.val_loss
+        lower = loss < self.lowest_loss or not metrics.val_nodes
         self.since_lower_loss = 0 if lower else self.since_lower_loss + 1
-        self.lowest_loss = min(self.lowest_loss, metrics.val_loss)
+        self.lowest_loss = min(self.lowest_loss, loss)
+        if self.select == "accuracy":
+            better = (accuracy, -loss) > (self.accuracy, -self.loss)
+        else:
+            better = self.select == "last" or loss < self.loss
+        if better or not metrics.val_nodes:
+            self.round, self.accuracy, self.loss = at, accuracy, loss
+        return better or not metrics.val_nodes

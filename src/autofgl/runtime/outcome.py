@@ -1,4 +1,4 @@
-"""What a finished method leaves behind."""
+"""The outcome of a run, and a row of its history."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,15 +53,8 @@ class Outcome:
         spec: dict[str, Any],
         models: dict[str, Weights],
     ) -> "Outcome":
-        """Sum a run up.
-
-        Args:
-            metrics: Federated figures of the chosen weights.
-            clients: What each client says about itself; empty where that is its own affair.
-            seconds: Seconds that clients need to classify their nodes, and how many clients.
-            best_round: After how many rounds the chosen weights were reached.
-            spec: JSON form of the network.
-            models: Weights by name.
+        """Sum a run up: figures of the chosen weights, what clients say of themselves (nothing
+        where that is their own affair), their seconds of inference and how many they are.
         """
         one_model = next(iter(models.values()))
         return cls(

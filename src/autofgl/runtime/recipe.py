@@ -5,15 +5,21 @@ that is left out is the run's own. The text form is ``sharing: network; key=valu
 ``common: gcn; lr=0.01 dropout=0.5`` or ``personal: relu | gcn<0 gcn<1 | identity``.
 """
 
+import json
+import re
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 
 Model = TypeVar("Model", bound=BaseModel)
+
+#: Way of sharing, network, and the rest: pairs, whose values are in quotes if they have blanks.
+_FORM = re.compile(r'(?:([^:;="|]*):)?([^:;="]*?)(?:;|(?=\s*[^\s:;="]+=)|$)(.*)', re.DOTALL)
+_PAIR = re.compile(r'(?:[^\s"]|"(?:[^"\\]|\\.)*")+')
+_PLAIN = re.compile(r'[^\s"]+')
 
 
 class Recipe(BaseModel):
@@ -44,19 +50,19 @@ class Recipe(BaseModel):
         Raises:
             UserError: It is none.
         """
-        sharing, colon, rest = text.partition(":") if ":" in text else ("", "", text)
-        network, _, pairs = rest.partition(";")
-        if "=" in network and "|" not in network:
-            network, pairs = "", rest
+        match = _FORM.fullmatch(text)
+        if match is None:
+            raise UserError(f"recipe '{text}': write 'sharing: network; key=value …'")
+        sharing, network, pairs = match.groups()
+        if sharing is not None and not sharing.strip():
+            raise UserError(f"recipe '{text}': name a way of sharing before ':'")
         settings = {}
-        for pair in pairs.split():
+        for pair in _PAIR.findall(pairs):
             key, equals, value = pair.partition("=")
             if not equals or not key or not value:
                 raise UserError(f"recipe '{text}': '{pair}' is not key=value")
-            settings[key] = yaml.safe_load(value)
-        if colon and not sharing.strip():
-            raise UserError(f"recipe '{text}': name a way of sharing before ':'")
-        return cls(sharing=sharing.strip(), network=network.strip(), settings=settings)
+            settings[key] = _value(value)
+        return cls(sharing=(sharing or "").strip(), network=network.strip(), settings=settings)
 
     def to_payload(self) -> Payload:
         """What travels: the parts that are given."""
@@ -94,8 +100,16 @@ def changed(settings: Model, changes: dict[str, Any], what: str) -> Model:
 
 
 def _text(value: Any) -> str:
-    """A value that YAML reads back; it would take ``5e-05`` for text."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    text = repr(value) if isinstance(value, float) else str(value)
-    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
+    """A value that :func:`_value` reads back; text is in quotes where it would be misread."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and _value(value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _value(text: str) -> Any:
+    """A number, true, false, text in quotes, or the text itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float | str) else text

@@ -101,13 +101,7 @@ class SharingClient(ABC):
 
 
 class SharingServer(ABC):
-    """The server half of a way of sharing: what is handed out, and what becomes of the sums.
-
-    Args:
-        clients: The clients.
-        settings: How to train.
-        seed: Random seed of the run.
-    """
+    """The server half of a way of sharing: what is handed out, and what becomes of the sums."""
 
     #: Attributes that a checkpoint has.
     saved: ClassVar[tuple[str, ...]] = ()
@@ -197,15 +191,7 @@ class Sharing:
 
 
 class RoundClient(Summing, Party):
-    """The client half of the round engine.
-
-    Args:
-        context: Who it is, and who the others are.
-        data: Its graph.
-        ways: Ways of sharing by name; a recipe that names none takes the first.
-        settings: The run's.
-        secure: How sums are protected.
-    """
+    """The client half of the round engine; a recipe that names no way takes the first."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "start", "round", "take", "conclude", "export",
@@ -313,16 +299,9 @@ class RoundClient(Summing, Party):
 class RoundEngine:
     """The server half of the round engine: one training, from fresh weights on.
 
-    Args:
-        sharing: How the clients learn together.
-        stage: Put before the names of all sums, where one run trains several networks.
-
-    Attributes:
-        round: Rounds made.
-        totals: The federation's training, validation and test nodes.
-        best: The best round so far.
-        parties: Who took part from the start.
-        diverged: Whether a trial has diverged at some client.
+    ``stage`` comes before the names of all sums, where one run trains several networks; ``totals``
+    are the federation's training, validation and test nodes; ``diverged`` says of a trial whether
+    it has diverged at some client.
     """
 
     saved = ("round", "totals", "parties", "best", "sharing")
@@ -355,10 +334,8 @@ class RoundEngine:
     ) -> None:
         """Have every client build its network, and count the nodes.
 
-        Args:
-            recipe: What is trained, where it is not what the run's settings say.
-            trial: Whether test nodes are left alone and the network may diverge.
-            each: Parts of each client's own recipe.
+        ``recipe`` says what the run's settings do not, ``each`` what is in each client's own; in a
+        trial test nodes are left alone and the network may diverge.
         """
         message: Payload = {"stage": self.stage, **(recipe.to_payload() if recipe else {})}
         if trial:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autofgl.errors import unknown_name
-from autofgl.nn.models.spec import FAMILIES, ModelSpec
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.nn.models.spec import ModelSpec
 
 #: What ``protocol=plain`` means: no regularization, features as they are, as in the scripts of
 #: FL-AGCNS's authors.
@@ -37,7 +37,7 @@ class NetworkSettings(BaseModel):
 
     model: str = "gcn"
     """network family, e.g. gcn, gat, sage, appnp"""
-    layers: int = Field(2, ge=1, le=16)
+    layers: int = Field(default=2, ge=1, le=16)
     """number of layers, where the family has a choice"""
     heads: Count = 8
     """attention heads (gat)"""
@@ -49,6 +49,8 @@ class NetworkSettings(BaseModel):
     @field_validator("model")
     @classmethod
     def _check_family(cls, model: str) -> str:
+        from autofgl.nn.models.spec import FAMILIES  # here: it takes NumPy
+
         if model not in FAMILIES:
             raise unknown_name("model", model, FAMILIES)
         return model
@@ -81,7 +83,7 @@ class TrainSettings(BaseModel):
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
     hidden: Count = 64
     """width of the hidden layers"""
-    dropout: float = Field(0.5, ge=0, lt=1)
+    dropout: float = Field(default=0.5, ge=0, lt=1)
     """dropout rate"""
     lr: Positive = 0.01
     """learning rate of Adam"""
@@ -140,7 +142,7 @@ class AveragingSettings(BaseModel):
     aggregate: Literal["parameters", "gradients"] = "gradients"
     """what is averaged: parameters after the local epochs, or the gradient of every epoch
     (FL-AGCNS, Eq. 2)"""
-    participation: float = Field(1.0, gt=0, le=1)
+    participation: float = Field(default=1.0, gt=0, le=1)
     """share of the clients that train in a round"""
 
 
@@ -175,8 +177,10 @@ class FederatedSettings(FederatedTraining, NetworkSettings):
     """A fixed network, trained by a federation."""
 
 
-def model_spec(graph: "ClientGraph", settings: Any) -> ModelSpec:
+def model_spec(graph: "ClientGraph", settings: Any) -> "ModelSpec":
     """The network that :class:`NetworkSettings` ask for, sized for a graph."""
+    from autofgl.nn.models.spec import ModelSpec
+
     return ModelSpec(
         family=settings.model,
         in_features=graph.num_features,

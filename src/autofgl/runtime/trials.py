@@ -71,11 +71,9 @@ def fitness(losses: Any, accuracies: Any, kind: str) -> Any:
 class Trials:
     """Runs one trial at a time, and remembers what became of them.
 
-    Args:
-        make: Makes the training of a trial from its number, from 1 on, and its recipe.
-        loss: What is minimized, from a training's best round.
-        rule: Which trials are hopeless; None: all go on to their end.
-        needs_all: Whether a trial fails when it loses a client.
+    ``make`` makes the training of a trial from its number, from 1 on, and its recipe; ``loss`` is
+    what a search minimizes, from the best round; ``rule`` says which trials are hopeless; with
+    ``needs_all`` a trial fails when it loses a client.
     """
 
     def __init__(
@@ -190,9 +188,7 @@ class Trials:
 class FinalTraining:
     """Full training of several recipes, one after the other, and the choice among them.
 
-    Args:
-        make: Makes the training of a finalist from its number, from 0 on, and its recipe.
-        choose: Which of the outcomes is the best.
+    ``make`` makes the training of a finalist from its number, from 0 on, and its recipe.
     """
 
     def __init__(

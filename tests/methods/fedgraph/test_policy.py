@@ -149,7 +149,7 @@ def test_while_random_policies_are_played_only_the_critic_learns() -> None:
 
 
 def test_profiling_goes_from_cheap_to_dear() -> None:
-    """Clients are sampled together: twenty sampled apart would cost about the same in every round."""
+    """Clients are sampled together: twenty apart would cost about the same in every round."""
     names = [f"client-{index:02}" for index in range(20)]
     policy = SamplingPolicy(names, FedGraphSettings(sampler="ddpg", batch=100), seed=0)
     costs = [sum(one["batch"] for one in policy.random(at).values()) / 20 for at in range(40)]

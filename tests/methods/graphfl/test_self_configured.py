@@ -1,25 +1,27 @@
-import time
+"""Clients that configure themselves: rounds by hand, modes, advice to new clients."""
+
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from autofgl.methods.search_jobs import Processes, SearchLost, answer_search, search_request
 
 import autofgl
 from autofgl.errors import UserError
-from autofgl.federation.payload import Payload, decode, encode
+from autofgl.federation.payload import Payload
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods import search_jobs
+from autofgl.methods.graphfl import self_configured
 from autofgl.methods.graphfl.configurator import Configurator, distance
 from autofgl.methods.graphfl.method import GraphFLGA
-from autofgl.methods.graphfl.self_configured import GraphFLGAClient
+from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost
+from autofgl.methods.graphfl.self_configured import SelfConfiguredClient
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.slices import take
 from autofgl.secure import MODES
 from autofgl.sharing.meta.model import MetaModel
-from federations import make, rounds
+from federations import local_model, make, rounds, without
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
@@ -55,16 +57,16 @@ def test_clients_move_the_average_equally_far(
 ) -> None:
     """As far as they went on average, by training nodes, in the last round."""
     went: list[tuple[float, float, int]] = []
-    news = GraphFLGAClient._news
+    vectors = SelfConfiguredClient.vectors
 
-    def watched(self: GraphFLGAClient) -> Any:
-        told = news(self)
+    def watched(self: SelfConfiguredClient) -> Any:
+        own = vectors(self)
         parts = self._space.parts_of(self._active)
-        sent = distance(take(self._whole, parts), take(told, parts))
-        went.append((float(told["lengths"].sum()), sent, self._local.taught_nodes))
-        return told
+        sent = distance(take(self._blocks, parts), take(own, parts))
+        went.append((float(own["lengths"].sum()), sent, self.local.taught_nodes))
+        return own
 
-    monkeypatch.setattr(GraphFLGAClient, "_news", watched)
+    monkeypatch.setattr(SelfConfiguredClient, "vectors", watched)
     method = make("graphfl-ga", small_clients, **QUICK, evolve_structure=False, environment=False)
     rounds(method, 2)
     first, second = went[: len(small_clients)], went[len(small_clients) :]
@@ -74,7 +76,7 @@ def test_clients_move_the_average_equally_far(
     assert len({round(own, 6) for own, _, _ in second}) > 1
 
 
-def stakes(search: Configurator, share: float) -> list[float]:
+def weights_left(search: Configurator, share: float) -> list[float]:
     """In the first round: all hold the environment's network, whoever leaves it is alone."""
     home = search.space.shape_of(search.space.environment)
     return [share**0.5 if shape == home else 1.0 for shape in search.space.shapes]
@@ -85,18 +87,19 @@ def test_a_round_by_hand(small_clients: list[ClientGraph]) -> None:
     method = make("graphfl-ga", small_clients, **QUICK)
     assert isinstance(method, GraphFLGA)
     method.setup()
-    whole = method.state()["weights"]
+    whole = method.training.sharing.weights
     method.step()
-    found = method.state()["weights"]
+    found = method.training.sharing.weights
     total = {name: np.zeros(value.shape) for name, value in whole.items()}
     weight = {name: np.zeros(value.shape) for name, value in whole.items()}
     shapes = set()
     for client in small_clients:
         search = Configurator(client, settings_of(), 0)
         own = client.train_mask.sum() / sum(each.train_mask.sum() for each in small_clients)
-        winner = search.evolve(1, whole, stakes(search, own))
+        winner = search.evolve(1, whole, weights_left(search, own))
         space, chromosome = search.space, winner.chromosome
-        model = MetaModel(client, space.spec_of(chromosome), space.settings_of(chromosome), 0)
+        settings = space.settings_of(chromosome)
+        model = local_model(client, settings, space.spec_of(chromosome), MetaModel)
         model.load_state(winner.trained)
         model.learn(1, again=1)
         share = client.train_mask.sum()
@@ -119,7 +122,7 @@ def test_the_same_seed_gives_the_same_run(small_clients: list[ClientGraph]) -> N
             method = make("graphfl-ga", small_clients, **QUICK, mode=mode, threshold=1.0, seed=seed)
             rounds(method, 2)
             outcome = method.finish()
-            weights = method.state()["weights"]
+            weights = method.training.sharing.weights
             found = [row["configuration"] for row in outcome.per_client]
             runs.append((found, {name: value.tobytes() for name, value in weights.items()}))
         assert runs[0] == runs[1]
@@ -132,7 +135,7 @@ def test_secure_modes_give_the_plain_run(secure: str, small_clients: list[Client
     for mode in ("none", secure):
         method = make("graphfl-ga", small_clients, secure=mode, **QUICK, participation=0.6)
         rows = rounds(method, 2)
-        weights = method.state()["weights"]
+        weights = method.training.sharing.weights
         found.append((rows, weights, method.finish()))
     (plain_rows, plain_weights, plain), (rows, weights, outcome) = found
     for name, value in plain_weights.items():
@@ -147,11 +150,11 @@ def test_secure_modes_give_the_plain_run(secure: str, small_clients: list[Client
 def test_the_two_lists_of_the_threshold_method(small_graph: ClientGraph) -> None:
     """Train, fall below, search in the next round, return: nobody reaches an accuracy of 1."""
     clients = autofgl.partition(small_graph, clients=4, method="random", seed=0)
-    told: list[tuple[int, str, bool, bool]] = []
+    asked: list[tuple[int, str, bool, bool]] = []
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
         if way == "down" and op == "round":
-            told.append((payload["round"], party, payload["train"], payload["evolve"]))
+            asked.append((payload["round"], party, payload["train"], payload["evolve"]))
 
     method = make(
         "graphfl-ga", clients, **QUICK, mode="threshold", threshold=1.0, participation=0.5,
@@ -159,12 +162,12 @@ def test_the_two_lists_of_the_threshold_method(small_graph: ClientGraph) -> None
     )  # fmt: skip
     rows = rounds(method, 6)
     for row in rows:
-        now = {party: (train, evolve) for at, party, train, evolve in told if at == row["round"]}
+        now = {party: (train, evolve) for at, party, train, evolve in asked if at == row["round"]}
         assert not any(train and evolve for train, evolve in now.values())
         assert row["changed"] == sum(evolve for _, evolve in now.values())
         assert (row["trials"] > 0) == (row["changed"] > 0)
-    trained = {(at, party) for at, party, train, _ in told if train}
-    searched = {(at, party) for at, party, _, evolve in told if evolve}
+    trained = {(at, party) for at, party, train, _ in asked if train}
+    searched = {(at, party) for at, party, _, evolve in asked if evolve}
     assert searched <= {(at + 1, party) for at, party in trained}, "only after a training"
     assert searched, "somebody was below"
     never = make("graphfl-ga", clients, **QUICK, mode="threshold", threshold=0.0)
@@ -176,12 +179,13 @@ def test_when_all_change_nobody_trains(small_clients: list[ClientGraph]) -> None
         "graphfl-ga", small_clients, **QUICK, mode="threshold", threshold=1.0, dropout=0.0, lr=1e-3
     )  # fmt: skip
     method.setup()
-    method._changing = {client.name for client in small_clients}  # type: ignore[attr-defined]
-    before = method.state()["weights"]
+    method.training.sharing._changing = {client.name for client in small_clients}
+    before = method.training.sharing.weights
     row = method.step()
     assert (row["clients"], row["changed"]) == (0, 3)
     assert all(
-        np.array_equal(value, before[name]) for name, value in method.state()["weights"].items()
+        np.array_equal(value, before[name])
+        for name, value in method.training.sharing.weights.items()
     )
     assert method.step()["clients"] == 3
 
@@ -190,7 +194,7 @@ def test_parallel_adopts_what_the_process_finds(small_clients: list[ClientGraph]
     """With the weights of the first round and so many rounds later, as a search here would find."""
     method = make("graphfl-ga", small_clients, **QUICK, mode="parallel", adopt_after=2)
     method.setup()
-    whole = method.state()["weights"]
+    whole = method.training.sharing.weights
     rows = [method.step() for _ in range(3)]
     assert [row["trials"] > 0 for row in rows] == [False, False, True]
     plain = make("graphfl", small_clients, hidden=4, inner_steps=1, adapt_steps=2)
@@ -201,67 +205,20 @@ def test_parallel_adopts_what_the_process_finds(small_clients: list[ClientGraph]
         search = Configurator(client, settings_of(mode="parallel", adopt_after=2), 0)
         own = client.train_mask.sum() / sum(each.train_mask.sum() for each in small_clients)
         assert configuration == search.space.full(
-            search.evolve(1, whole, stakes(search, own)).chromosome
+            search.evolve(1, whole, weights_left(search, own)).chromosome
         )
     method.federation.close()
-
-
-def test_a_request_travels(small_clients: list[ClientGraph]) -> None:
-    settings = settings_of()
-    search = Configurator(small_clients[0], settings, 0)
-    whole = search.space.initial(0)
-    job = {
-        "round": 1,
-        "whole": whole,
-        "stakes": [0.5] * len(search.space.shapes),
-        "searcher": search.state(),
-    }
-    message = search_request(small_clients[0], settings, 0, job)
-    reply = decode(encode(answer_search(decode(encode(message)))))
-    assert reply["chromosome"] == search.evolve(1, whole, job["stakes"]).chromosome
-    assert reply["population"]["population"] == search.population_state()["population"]
-    assert "failed" in answer_search(message, given_up=lambda: True)
-
-
-def test_a_search_that_is_cancelled_or_killed_is_lost(small_clients: list[ClientGraph]) -> None:
-    settings = settings_of(population=200, iterations=500)
-    search = Configurator(small_clients[0], settings, 0)
-    job = {"round": 1, "whole": search.space.initial(0), "stakes": [0.5] * len(search.space.shapes)}
-    long = search_request(small_clients[0], settings, 0, {**job, "searcher": search.state()})
-    pool = Processes(1)
-    try:
-        running, waiting = pool.submit(long), pool.submit(long)
-        waiting.cancel()
-        until(lambda: pool._workers[0]._process is not None)
-        running.cancel()
-        with pytest.raises(SearchLost, match="given up"):
-            running.result()
-        again = pool.submit(long)
-        until(lambda: again._worker is not None)
-        process = pool._workers[0]._process
-        assert process is not None
-        process.kill()
-        with pytest.raises(SearchLost, match="ended"):
-            again.result()
-    finally:
-        pool.close()
-
-
-def until(ready: Any, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_a_lost_search_leaves_the_configuration(
     small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lost(self: search_jobs.Job) -> Payload:
+    def lost(self: SearchJob) -> Payload:
         raise SearchLost("gone")
 
-    monkeypatch.setattr(search_jobs.Job, "result", lost)
-    monkeypatch.setattr(Processes, "submit", lambda self, message: search_jobs.Job(message))
+    monkeypatch.setattr(SearchJob, "result", lost)
+    never: Any = Future()
+    monkeypatch.setattr(self_configured, "submit_search", lambda message: SearchJob(message, never))
     method = make("graphfl-ga", small_clients, **QUICK, mode="parallel", adopt_after=1)
     assert [row["trials"] for row in rounds(method, 3)] == [0, 0, 0]
     assert {row["configuration"]["model"] for row in method.finish().per_client} == {"sgc"}
@@ -270,10 +227,10 @@ def test_a_lost_search_leaves_the_configuration(
 def test_a_new_client_follows_the_advice(small_clients: list[ClientGraph]) -> None:
     method = make("graphfl-ga", small_clients, **QUICK, new_clients=1)
     rounds(method, 3)
-    state = method.state()
+    sharing = method.training.sharing
+    advice, weights = sharing._advice, sharing.weights
     found = method.finish()
     space = Configurator(small_clients[0], settings_of(), 0).space
-    advice = state["advice"]
     shape = space.shapes[advice["shape"]]
     last = found.per_client[2]
     assert last["new"]
@@ -282,10 +239,10 @@ def test_a_new_client_follows_the_advice(small_clients: list[ClientGraph]) -> No
     held = [space.shape_of(row["configuration"]) for row in found.per_client[:2]]
     assert shape in held
     rates = [row["configuration"]["inner_lr"] for row in found.per_client[:2]]
-    weights = [client.train_mask.sum() for client in small_clients[:2]]
-    mean = np.exp(np.average(np.log(rates), weights=weights))
+    nodes = [client.train_mask.sum() for client in small_clients[:2]]
+    mean = np.exp(np.average(np.log(rates), weights=nodes))
     assert advice["inner_lr"] == pytest.approx(mean, rel=1e-5)
-    expected = take(state["weights"], space.held[advice["shape"]])
+    expected = take(weights, space.parts[advice["shape"]])
     for name, value in found.models["model"].items():
         assert np.array_equal(value, expected[name])
 
@@ -314,9 +271,7 @@ def test_adaptation_helps_an_unseen_client() -> None:
 
 def test_clients_that_cannot_search_train_as_they_are(small_clients: list[ClientGraph]) -> None:
     first, second, third = small_clients
-    none = np.zeros_like(second.val_mask)
-    blind = second.with_masks(second.train_mask, none, second.test_mask)
-    dumb = third.with_masks(np.zeros_like(third.train_mask), third.val_mask, third.test_mask)
+    blind, dumb = without(second, "val_mask"), without(third, "train_mask")
     for mode in ("continuous", "threshold", "parallel"):
         method = make(
             "graphfl-ga", [first, blind, dumb], **QUICK, mode=mode, threshold=1.0, adopt_after=1
