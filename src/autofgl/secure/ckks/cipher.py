@@ -12,9 +12,10 @@ import hashlib
 import importlib
 import os
 import struct
+import tempfile
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,25 +115,29 @@ class Adder:
 
 
 class _Scratch:
-    """A file without a place on disk, since SEAL reads and writes files only.
+    """A file without a place on disk where the system has such: SEAL reads and writes files only.
 
     It holds ciphertexts, never keys.
     """
 
     def __enter__(self) -> "_Scratch":
-        self._descriptor = os.memfd_create("autofgl-ciphertext")
-        self.path = f"/proc/self/fd/{self._descriptor}"
+        if hasattr(os, "memfd_create"):
+            self._file: IO[bytes] = os.fdopen(os.memfd_create("autofgl-ciphertext"), "r+b")
+            self.path = f"/proc/self/fd/{self._file.fileno()}"
+        else:
+            self._file = tempfile.NamedTemporaryFile()
+            self.path = self._file.name
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        self._file.close()
 
     def read(self) -> bytes:
-        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        return os.pread(self._file.fileno(), os.fstat(self._file.fileno()).st_size, 0)
 
     def write(self, data: bytes) -> None:
-        os.pwrite(self._descriptor, data, 0)
-        os.ftruncate(self._descriptor, len(data))
+        os.pwrite(self._file.fileno(), data, 0)
+        os.ftruncate(self._file.fileno(), len(data))
 
 
 def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
