@@ -87,7 +87,6 @@ class Federation(Protocol):
         """Call an operation of several parties at once and wait for all of them.
 
         Args:
-            op: Name of the operation.
             payload: What every called party receives.
             each: What each party receives besides; its keys win over ``payload``'s.
             to: Parties to call; all of them if not given.

@@ -143,7 +143,13 @@ class Coordinator:
             counts = ", ".join(f"{name} has {count}" for name, count in features.items())
             raise UserError(f"the sites' graphs do not have the same features: {counts}")
         classes = max(shape["classes"] for shape in shapes.values())
-        outlines = [_outline(name, features[name], classes) for name in shapes]
+        none, no, edges = np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros((2, 0), np.int64)
+        outlines = [  # graphs without nodes that have the shape of the sites' graphs
+            ClientGraph(
+                name, np.zeros((0, count), np.float32), edges, none, no, no, no, classes, none
+            )
+            for name, count in features.items()
+        ]
         find_method(config.method).check(outlines, settings, config.secure)
         return {
             "run": self._run,
@@ -204,10 +210,3 @@ class Coordinator:
 
 class _JobFailed(AutoFGLError):
     """A job did not come to its end; another one may."""
-
-
-def _outline(name: str, features: int, classes: int) -> ClientGraph:
-    """A graph without nodes that has the shape of a site's graph."""
-    none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-    x = np.zeros((0, features), np.float32)
-    return ClientGraph(name, x, np.zeros((2, 0), np.int64), none, no, no, no, classes, none)

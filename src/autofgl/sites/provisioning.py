@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,11 +122,8 @@ def kit_logs(kit: Path, count: int) -> str:
 
 def site_status(coordinator: Path, sites: Sequence[str]) -> dict[str, str]:
     """Whether each site is connected to the server."""
-    session = ServerSession(coordinator, 10.0)
-    try:
+    with closing(ServerSession(coordinator, 10.0)) as session:
         seen = session.connected()
-    finally:
-        session.close()
     return {
         name: f"connected, heard {max(0.0, time.time() - seen[name]):.0f} s ago"
         if name in seen

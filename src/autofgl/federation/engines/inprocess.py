@@ -42,12 +42,8 @@ class InProcess:
     Every party runs with one torch thread, so that its numbers do not depend on the machine's
     cores and are the same as in a process of its own.
 
-    Args:
-        factories: Builds each party, by name.
-        strict: Encode and decode every payload, as a network would.
-        workers: Parties that run at the same time; all cores if not given.
-        folder: Where parties keep their checkpoints.
-        observer: Is shown every message.
+    When it is strict, every payload is encoded and decoded, as a network would. So many workers run
+    parties at the same time, or as many as there are cores. The observer is shown every message.
     """
 
     def __init__(

@@ -23,7 +23,6 @@ from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.job import ALLOWED, COORDINATOR, VALIDATOR, check_installed
 
 _PROJECT = "autofgl"
-_ORG = "autofgl"
 #: What a server and a site allow, and how they log: one file, ``log.txt``, in the kit and in each
 #: job's folder.
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -98,7 +97,7 @@ def _provision(work: Path, project: dict[str, Any], authority: Path) -> Path:
 
 def _project(server: str, port: int, sites: Sequence[str], days: int) -> dict[str, Any]:
     def participant(name: str, kind: str, **more: Any) -> dict[str, Any]:
-        return {"name": name, "type": kind, "org": _ORG, **more}
+        return {"name": name, "type": kind, "org": _PROJECT, **more}
 
     def builder(name: str, **arguments: Any) -> dict[str, Any]:
         return {"path": f"nvflare.lighter.impl.{name}", "args": arguments}

@@ -77,8 +77,11 @@ class Pipe:
 
     def send(self, message: bytes) -> None:
         """Send one message; raises ``OSError`` if the other end is gone."""
-        with self._lock:
-            write_frame(self._writer, message)
+        try:
+            with self._lock:
+                write_frame(self._writer, message)
+        except ValueError as error:  # it was closed at this end
+            raise OSError(str(error)) from error
 
     def receive(self) -> bytes:
         """The next message; raises ``EOFError`` or ``OSError`` if the other end is gone."""
@@ -148,17 +151,15 @@ class JobLine:
     def _receive(self) -> None:
         with contextlib.suppress(EOFError, OSError, PayloadError):
             while True:
-                self._take(*unpack_message(self._pipe.receive()))
+                note, data = unpack_message(self._pipe.receive())
+                answer = Answer(note["kind"], note["message"])
+                if answer.kind == "ok":
+                    answer = self._site_answer(data)
+                with self._lock:
+                    future = self._waiting.pop(note["id"], None)
+                if future is not None:
+                    future.set_result(answer)
         self._end("the server's job has ended")
-
-    def _take(self, note: Payload, data: bytes) -> None:
-        answer = Answer(note["kind"], note["message"])
-        if answer.kind == "ok":
-            answer = self._site_answer(data)
-        with self._lock:
-            future = self._waiting.pop(note["id"], None)
-        if future is not None:
-            future.set_result(answer)
 
     def _site_answer(self, message: bytes) -> Answer:
         """A site's own message; a site that sends something else has failed."""

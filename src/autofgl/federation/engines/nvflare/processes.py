@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from autofgl.errors import FederationError
@@ -101,7 +101,7 @@ def _clean(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-class Loopback:
+class Loopback(AbstractContextManager["Loopback"]):
     """Processes of a server and of sites on this machine, with mutual TLS among them.
 
     Kits and keys are in a temporary folder of this user alone. They and the processes are gone when
@@ -121,9 +121,6 @@ class Loopback:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> "Loopback":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
