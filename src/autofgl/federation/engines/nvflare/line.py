@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autofgl.errors import PayloadError
 from autofgl.federation.payload import Payload, decode, encode
@@ -49,11 +49,11 @@ def unpack_answer(message: bytes) -> tuple[Payload, bytes]:
     """
     note, body = unpack_message(message)
     peer = note.get("peer", {})
-    sizes = list(peer.values()) if type(peer) is dict else [None]
+    rows: list[Any] = list(peer.values()) if type(peer) is dict else [None]
     if note.get("kind") not in _KINDS or type(note.get("message")) is not str:
         raise PayloadError("the note of an answer is malformed")
-    if any(type(row) is not list for row in sizes) or any(
-        type(size) is not int or size < 0 for row in sizes for size in row
+    if any(type(row) is not list for row in rows) or any(
+        type(size) is not int or size < 0 for row in rows for size in row
     ):
         raise PayloadError("the sizes in the note of an answer are malformed")
     return {"kind": note["kind"], "message": note["message"], "peer": peer}, body
