@@ -1,25 +1,12 @@
-"""Contributions: layouts, known zeros, fixed point."""
-
-import sys
-from pathlib import Path
+"""Contributions: layouts, fixed point."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-sys.path.insert(0, str(Path(__file__).parent))
-from sum_network import SumNetwork
-
 from autofgl.secure import SecureSumError
-from autofgl.secure.contributions import (
-    FixedPoint,
-    Header,
-    Layout,
-    drop_zeros,
-    flatten,
-    restore_zeros,
-)
+from autofgl.secure.contributions import FixedPoint, Header, Layout, flatten
 
 
 @given(st.lists(st.floats(-1000, 1000), max_size=20), st.integers(1, 40))
@@ -84,22 +71,3 @@ def test_flat_vectors_come_apart_again() -> None:
 def test_malformed_layouts_are_refused(message: dict[str, object]) -> None:
     with pytest.raises(SecureSumError):
         Layout.from_payload(message)
-
-
-def test_known_zeros_do_not_travel() -> None:
-    network = SumNetwork("ckks", 3).ready()
-    support = {"w": np.arange(20_000) % 10 == 0, "v": np.zeros((2, 2), bool)}
-    full = {"w": np.where(support["w"], 1.5, 0.0), "v": np.zeros((2, 2)), "u": np.ones(3)}
-    kept = drop_zeros(full, support)
-    assert {name: array.size for name, array in kept.items()} == {"w": 2000, "u": 3}
-    sent = network.contribute("t", dict.fromkeys(network.parties, kept))
-    assert len(sent["p00"]["ciphertexts"]) == 1
-    sums = restore_zeros(network.server.total("t", sent, network.ask).vectors, support)
-    assert all(np.array_equal(sums[name], 3 * full[name]) for name in full)
-
-
-def test_values_outside_the_support_are_refused() -> None:
-    with pytest.raises(SecureSumError, match="not zero outside its support"):
-        drop_zeros({"w": np.ones(3)}, {"w": np.array([True, False, True])})
-    with pytest.raises(SecureSumError, match="should be boolean"):
-        drop_zeros({"w": np.ones(3)}, {"w": np.array([True])})

@@ -102,39 +102,6 @@ def flatten(vectors: Mapping[str, Array]) -> tuple[Layout, NDArray[np.float64]]:
     return Layout((name, array.shape) for name, array in arrays.items()), flat
 
 
-def drop_zeros(vectors: Mapping[str, Array], support: Mapping[str, Array]) -> dict[str, Array]:
-    """Leave out the entries that every party knows to be zero.
-
-    A support, equal at all parties, is true where a value may differ from zero. An array that has
-    one is reduced to its true entries, or left out where there are none.
-    """
-    kept: dict[str, Array] = {}
-    for name, array in vectors.items():
-        if name not in support:
-            kept[name] = array
-            continue
-        mask = support[name]
-        if mask.dtype != np.bool_ or mask.shape != array.shape:
-            raise SecureSumError(
-                f"the support of '{name}' should be boolean, of shape {array.shape}"
-            )
-        if np.any(array[~mask]):
-            raise SecureSumError(f"'{name}' is not zero outside its support")
-        if mask.any():
-            kept[name] = array[mask]
-    return kept
-
-
-def restore_zeros(sums: Mapping[str, Array], support: Mapping[str, Array]) -> SumVectors:
-    """Undo :func:`drop_zeros` on the sums: zeros outside the support."""
-    full: SumVectors = {name: array for name, array in sums.items() if name not in support}
-    for name, mask in support.items():
-        full[name] = np.zeros(mask.shape)
-        if name in sums:
-            full[name][np.asarray(mask, bool)] = sums[name]
-    return full
-
-
 @dataclass(frozen=True)
 class FixedPoint:
     """Values as multiples of ``2**-fraction_bits``, so that masks cancel exactly.
