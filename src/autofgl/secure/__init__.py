@@ -69,7 +69,6 @@ class SumSettings:
     """What all parties and the server of a run agree on.
 
     Attributes:
-        parties: Names of all parties, in order.
         threshold: Fewest parties whose sum may be revealed, and for ``shares`` the parties that
             are needed to unmask it. The mode's own choice if not given.
         fraction_bits: Values are rounded to multiples of ``2**-fraction_bits``. The mode's own
