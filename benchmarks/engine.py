@@ -23,10 +23,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autofgl.federation import Federation
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.engines.nvflare.engine import NVFlare
 from autofgl.federation.engines.nvflare.processes import Loopback, free_port
-from autofgl.federation.federation import Federation
 from autofgl.federation.party import Context, Party
 from autofgl.federation.payload import MAX_BYTES, Payload, decode, encode
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from autofgl.federation import Observer
 from autofgl.federation.engines.inprocess import InProcess
-from autofgl.federation.federation import Observer
 from autofgl.federation.party import Party
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Boundary, ClientGraph

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from autofgl.atomic import write_bytes
 from autofgl.config import Layers, RunConfig
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.report.report import leave_report

@@ -49,11 +49,7 @@ class TaskError(AutoFGLError):
 
 
 class WorkerLost(AutoFGLError):
-    """A worker process ended before it answered.
-
-    Args:
-        how: Its exit status or signal.
-    """
+    """A worker process ended before it answered; ``how`` is its exit status or signal."""
 
     def __init__(self, how: str) -> None:
         super().__init__(f"a worker process ended ({how})")
@@ -69,12 +65,7 @@ def write_frame(stream: IO[bytes], *parts: bytes) -> None:
 
 
 def read_frame(stream: IO[bytes]) -> bytes:
-    """Read one frame.
-
-    Raises:
-        EOFError: The stream ended.
-        FrameError: Something else came.
-    """
+    """Read one frame; raises ``EOFError`` at the stream's end, ``FrameError`` if it is none."""
     return _read(stream, _read_size(stream))
 
 
@@ -130,12 +121,9 @@ class WorkerTask(Future[bytes]):
 class WorkerPool:
     """Processes that do tasks, in the order of their submission. Every thread may submit.
 
-    Args:
-        function: ``MODULE:FUNCTION``; see above.
-        size: Most processes, each with one thread for arithmetic.
-        cores: Where each of them stays; anywhere if empty. Left to choose, the system wakes a
-            worker where the writer of its pipe runs, which on a busy machine takes twice as long.
-        nice: How far they stand back behind other processes, up to 19.
+    There are at most ``size`` processes, each with one thread for arithmetic, and as ``nice`` to
+    others as 19. Each stays on its core, if there are ``cores``: left to choose, the system wakes a
+    worker where the writer of its pipe runs, which on a busy machine takes twice as long.
     """
 
     def __init__(
@@ -158,18 +146,16 @@ class WorkerPool:
             if self._closed:
                 raise WorkerLost("its pool was closed")
             if self._unfinished >= len(self.workers) < self.size:
-                self._add_worker()
+                core = self._cores[len(self.workers)] if self._cores else None
+                self.workers.append(worker := _Worker(self._function, core, self._nice))
+                # A daemon: the interpreter would wait for others before it calls what ends them.
+                threading.Thread(target=self._serve, args=(worker,), daemon=True).start()
             self._unfinished += 1
         self._tasks.put(task)
         return task
 
     def run(self, tasks: Iterable[Sequence[bytes]]) -> list[bytes]:
-        """The answers to several tasks in parts, in order.
-
-        Raises:
-            TaskError: One of them failed.
-            WorkerLost: A worker ended.
-        """
+        """The answers to several tasks in parts, in order; raises as :class:`WorkerTask` does."""
         running = [self.submit(*parts) for parts in tasks]
         try:
             return [task.result() for task in running]
@@ -186,13 +172,6 @@ class WorkerPool:
             self._tasks.put(None)
         for worker in self.workers:
             worker.end()
-
-    def _add_worker(self) -> None:
-        core = self._cores[len(self.workers)] if self._cores else None
-        worker = _Worker(self._function, core, self._nice)
-        self.workers.append(worker)
-        # A daemon, since the interpreter would wait for others before it calls what ends them.
-        threading.Thread(target=self._serve, args=(worker,), name="worker", daemon=True).start()
 
     def _serve(self, worker: "_Worker") -> None:
         while (task := self._tasks.get()) is not None:
@@ -304,24 +283,19 @@ def close_pools() -> None:
         _pools.pop(key).close()
 
 
-class _Inbox:
-    """What the parent has said."""
-
-    def __init__(self) -> None:
-        self.tasks: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
-        self.canceled: set[int] = set()
-
-    def watch(self, stream: IO[bytes]) -> None:
-        """Take frames in until the parent is gone; then end at once."""
-        try:
-            while True:
-                kind, number, task = _receive(stream)
-                if kind == _CANCEL:
-                    self.canceled.add(number)
-                else:
-                    self.tasks.put((number, task))
-        finally:
-            os._exit(0)
+def _watch(
+    stream: IO[bytes], tasks: "queue.SimpleQueue[tuple[int, bytes]]", canceled: set[int]
+) -> None:
+    """Take in what the parent says until it is gone; then end at once."""
+    try:
+        while True:
+            kind, number, task = _receive(stream)
+            if kind == _CANCEL:
+                canceled.add(number)
+            else:
+                tasks.put((number, task))
+    finally:
+        os._exit(0)
 
 
 def serve(function: str) -> None:
@@ -329,15 +303,16 @@ def serve(function: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of the memory may hold keys
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not break a frame
-    inbox = _Inbox()
-    threading.Thread(target=inbox.watch, args=(sys.stdin.buffer,), daemon=True).start()
+    tasks: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+    canceled: set[int] = set()
+    threading.Thread(target=_watch, args=(sys.stdin.buffer, tasks, canceled), daemon=True).start()
     try:
         module, _, name = function.partition(":")
         work: Work = getattr(importlib.import_module(module), name)
         while True:
-            number, task = inbox.tasks.get()
+            number, task = tasks.get()
             try:
-                kind, answer = _DONE, work(task, partial(inbox.canceled.__contains__, number))
+                kind, answer = _DONE, work(task, partial(canceled.__contains__, number))
             except AutoFGLError as error:
                 kind, answer = _FAILED, str(error).encode()
             _send(replies, kind, number, answer)

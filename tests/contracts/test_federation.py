@@ -17,11 +17,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from echo_party import EchoParty
 
 from autofgl.errors import FederationError
+from autofgl.federation import Federation
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.engines.nvflare.engine import NVFlare
 from autofgl.federation.engines.nvflare.line import JobLine
 from autofgl.federation.engines.nvflare.processes import Loopback, running
-from autofgl.federation.federation import Federation
 from autofgl.federation.payload import encode
 
 ENGINES = [

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from autofgl.errors import FederationError
+from autofgl.federation import require
 from autofgl.federation.engines.inprocess import InProcess
-from autofgl.federation.federation import require
 from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph

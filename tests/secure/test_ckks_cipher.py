@@ -42,7 +42,7 @@ def test_the_noise_is_as_derived(seed: bytes, parties: int) -> None:
     cipher = Cipher(seed, parties)
     zeros = np.zeros(8 * ckks.DEGREE, np.int64)
     summed = Adder(parties).add([cipher.encrypt(zeros) for _ in range(parties)], zeros.size)
-    with cipher_module._scratch() as scratch:
+    with cipher_module._Scratch() as scratch:
         slots = [
             cipher._decrypt(cipher_module._load(data, float(ckks.grid_step(parties)), scratch))
             for data in summed

@@ -7,7 +7,7 @@ import pytest
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused
 from autofgl.runtime.settings import FederatedSettings
-from autofgl.sites.policy import TEMPLATE, Policy
+from autofgl.sites.join import TEMPLATE, Policy
 
 
 @pytest.mark.parametrize(

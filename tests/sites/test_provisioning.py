@@ -11,8 +11,7 @@ from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare import processes
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
-from autofgl.sites.join import prepare_site
-from autofgl.sites.provisioning import open_kit, provision_kits
+from autofgl.sites.provisioning import open_kit, prepare_site, provision_kits
 
 pytest.importorskip("nvflare")
 

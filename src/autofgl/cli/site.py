@@ -63,8 +63,7 @@ def join_command(
     ] = None,
 ) -> None:
     """Take part as a site, with its own graph and policy, until Ctrl-C."""
-    from autofgl.sites.join import prepare_site
-    from autofgl.sites.provisioning import open_kit, run_kit
+    from autofgl.sites.provisioning import open_kit, prepare_site, run_kit
 
     opened = open_kit(kit, site=True)
     prepare_site(opened, graph, policy, state)

@@ -14,11 +14,7 @@ class Refused(AutoFGLError):
 
 
 class PeerFailed(AutoFGLError):
-    """A call from one party to another did not succeed.
-
-    Attributes:
-        kind: ``timeout``, ``lost``, ``exception`` or ``refused``.
-    """
+    """A call from one party to another did not succeed; kinds are those of :class:`Failure`."""
 
     def __init__(self, peer: str, kind: str, message: str) -> None:
         super().__init__(f"{peer}: {message}")
@@ -30,22 +26,12 @@ class Peers(Protocol):
     """A party's line to the other parties."""
 
     def call(self, peer: str, op: str, payload: Payload | None = None) -> Payload:
-        """Call a peer's operation.
-
-        Raises:
-            PeerFailed: The peer is gone, refused, or failed.
-        """
+        """Call a peer's operation; raises ``PeerFailed`` if it is gone, refused, or failed."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a party learns when it is built.
-
-    Attributes:
-        name: The party's own name.
-        parties: Names of all parties of the run, in order.
-        peers: Line to the other parties.
-    """
+    """What a party learns when it is built: its name, those of all parties in order, its peers."""
 
     name: str
     parties: Sequence[str]
@@ -63,13 +49,13 @@ class Party:
     operations: ClassVar[frozenset[str]] = frozenset()
     peer_operations: ClassVar[frozenset[str]] = frozenset()
 
-    def handle(self, op: str, payload: Payload) -> Payload:
-        """Answer the server."""
-        return self._dispatch(op, payload, self.operations)
-
-    def handle_peer(self, op: str, payload: Payload) -> Payload:
-        """Answer another party."""
-        return self._dispatch(op, payload, self.peer_operations)
+    def handle(self, op: str, payload: Payload, by_peer: bool = False) -> Payload:
+        """Answer the server, or another party."""
+        allowed = self.peer_operations if by_peer else self.operations
+        if op not in allowed:
+            raise Refused(f"operation '{op}' is not offered; offered are {sorted(allowed)}")
+        reply: Payload = getattr(self, op)(payload)
+        return reply
 
     def state(self) -> Payload:
         """Everything that a resumed run needs of this party."""
@@ -77,12 +63,6 @@ class Party:
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-
-    def _dispatch(self, op: str, payload: Payload, allowed: frozenset[str]) -> Payload:
-        if op not in allowed:
-            raise Refused(f"operation '{op}' is not offered; offered are {sorted(allowed)}")
-        reply: Payload = getattr(self, op)(payload)
-        return reply
 
 
 #: Builds a party where it is to live.
@@ -93,9 +73,6 @@ class PartyStates:
     """States of parties on disk: ``FOLDER/TAG/PARTY.afp``, each written whole or not at all.
 
     The folder is made here, once. When it is missing later, somebody has deleted it.
-
-    Raises:
-        CheckpointError: The folder cannot be made.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -139,12 +116,10 @@ def one_torch_thread() -> None:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a party gave no reply.
+    """Why a party gave no reply, with a message of one line.
 
-    Attributes:
-        kind: ``timeout`` (still busy at the deadline), ``lost`` (gone), ``exception`` (its code
-            failed) or ``refused`` (it declined).
-        message: One line for a person.
+    Its kind is ``timeout`` (still busy at the deadline), ``lost`` (gone), ``exception`` (its code
+    failed) or ``refused`` (it declined).
     """
 
     kind: str

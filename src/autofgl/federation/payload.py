@@ -47,46 +47,38 @@ def freeze(payload: Payload) -> Payload:
     """A checked copy of the containers, with read-only views of the arrays.
 
     This is how the in-process engine hands a payload over: the receiver cannot write into the
-    sender's memory, and a value that could not be encoded is refused here already.
-
-    Raises:
-        PayloadError: A value is of a type that may not travel.
+    sender's memory, and a value that could not be encoded is a ``PayloadError`` here already.
     """
     if type(payload) is not dict:
         raise PayloadError(f"a payload is a dict, not {type(payload).__name__}")
-    return {_key(key): _freeze(value, key, 1) for key, value in payload.items()}
+    frozen: Payload = _freeze(payload, "", 0)
+    return frozen
 
 
 def encode(payload: Payload) -> bytes:
-    """The payload's bytes.
-
-    Raises:
-        PayloadError: A value is of a type that may not travel, or the message is too large.
-    """
-    header, chunks = _pack(freeze(payload))
-    body = sum(_padded(len(chunk)) for chunk in chunks)
+    """The payload's bytes; ``PayloadError`` if a value may not travel or all is too large."""
+    chunks: list[memoryview] = []
+    header = msgpack.packb(_strip(freeze(payload), chunks))
+    body = sum(len(chunk) + -len(chunk) % 8 for chunk in chunks)
     if len(header) > MAX_HEADER or len(header) + body > MAX_BYTES:
         raise PayloadError(f"payload of {len(header) + body:,} bytes is larger than is accepted")
     parts: list[bytes | memoryview] = [_PREFIX.pack(_MAGIC, len(header), body)]
     for chunk in (memoryview(header), *chunks):
-        parts += [chunk, bytes(_padded(len(chunk)) - len(chunk))]
+        parts += [chunk, bytes(-len(chunk) % 8)]
     return b"".join(parts)
 
 
 def encoded_size(payload: Payload) -> int:
     """``len(encode(payload))`` without copying an array. The payload must be frozen."""
-    header, chunks = _pack(payload)
-    size = _PREFIX.size + _padded(len(header))
-    for chunk in chunks:
-        size += _padded(len(chunk))
-    return size
+    chunks: list[memoryview] = []
+    header = memoryview(msgpack.packb(_strip(payload, chunks)))
+    return _PREFIX.size + sum(len(chunk) + -len(chunk) % 8 for chunk in (header, *chunks))
 
 
 def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
     """The payload of a message; arrays are read-only views into ``data``.
 
-    Raises:
-        PayloadError: The bytes are truncated, oversized, or not a payload.
+    Bytes that are truncated, oversized, or no payload raise ``PayloadError`` and nothing else.
     """
     if len(data) > limit:
         raise PayloadError(f"message of {len(data):,} bytes exceeds the limit of {limit:,}")
@@ -95,11 +87,12 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
     magic, header_size, body_size = _PREFIX.unpack_from(data)
     if magic != _MAGIC:
         raise PayloadError("not an AutoFGL message")
-    body_at = _PREFIX.size + _padded(header_size)
+    header_end = _PREFIX.size + header_size
+    body_at = header_end + -header_size % 8
     if header_size > MAX_HEADER or len(data) != body_at + body_size:
         raise PayloadError(f"message announces {body_at + body_size:,} bytes, has {len(data):,}")
     body = _Body(memoryview(data)[body_at:])
-    header = data[_PREFIX.size : _PREFIX.size + header_size]
+    header = data[_PREFIX.size : header_end]
     try:
         payload = msgpack.unpackb(header, ext_hook=body.take, strict_map_key=True)
     except PayloadError:
@@ -107,16 +100,12 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
     except (ValueError, TypeError, RecursionError, OverflowError, msgpack.UnpackException) as error:
         raise PayloadError(f"malformed message header: {error}") from error
     if body.left:
-        raise PayloadError(f"message has {body.left} bytes that nothing refers to")
+        raise PayloadError(f"message has {len(body.left)} bytes that nothing refers to")
     return freeze(payload)
 
 
 def write_payload(path: Path, payload: Payload) -> None:
-    """Write a payload so that a crash leaves either the old file or the new one.
-
-    Raises:
-        CheckpointError: The disk is full, the folder is gone or may not be written.
-    """
+    """Write a payload so that a crash leaves either the old file or the new one."""
     try:
         write_bytes(path, encode(payload))
     except OSError as error:
@@ -127,11 +116,7 @@ def write_payload(path: Path, payload: Payload) -> None:
 
 
 def read_payload(path: Path) -> Payload:
-    """Read what :func:`write_payload` wrote.
-
-    Raises:
-        CheckpointError: The file is missing or damaged.
-    """
+    """Read what :func:`write_payload` wrote; ``CheckpointError`` if it is missing or damaged."""
     try:
         return decode(path.read_bytes())
     except OSError as error:
@@ -144,21 +129,13 @@ class _Body:
     """Hands out the body's chunks in the order in which the header names them."""
 
     def __init__(self, view: memoryview) -> None:
-        self._view = view
-        self._at = 0
-
-    @property
-    def left(self) -> int:
-        return len(self._view) - self._at
+        self.left = view
 
     def take(self, code: int, note: bytes) -> Any:
         if code == _BYTES and len(note) == 8:
             return bytes(self._chunk(int.from_bytes(note, "little")))
-        if code == _ARRAY:
-            return self._array(note)
-        raise PayloadError(f"unknown extension type {code} in a message")
-
-    def _array(self, note: bytes) -> Any:
+        if code != _ARRAY:
+            raise PayloadError(f"unknown extension type {code} in a message")
         if not note or note[0] >= len(DTYPES) or (len(note) - 1) % 8 or len(note) > 65:
             raise PayloadError("malformed array in a message")
         dtype = np.dtype(DTYPES[note[0]])
@@ -173,18 +150,11 @@ class _Body:
         return array
 
     def _chunk(self, size: int) -> memoryview:
-        if _padded(size) > self.left:
-            raise PayloadError(f"message names {size:,} bytes where {self.left:,} are left")
-        chunk = self._view[self._at : self._at + size]
-        self._at += _padded(size)
+        padded = size + -size % 8
+        if padded > len(self.left):
+            raise PayloadError(f"message names {size:,} bytes where {len(self.left):,} are left")
+        chunk, self.left = self.left[:size], self.left[padded:]
         return chunk
-
-
-def _pack(payload: Payload) -> tuple[bytes, list[memoryview]]:
-    """The header and the body's chunks."""
-    chunks: list[memoryview] = []
-    header: bytes = msgpack.packb(_strip(payload, chunks))
-    return header, chunks
 
 
 def _strip(value: Any, chunks: list[memoryview]) -> Any:
@@ -209,38 +179,24 @@ def _freeze(value: Any, where: str, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise PayloadError(f"'{where}' is nested deeper than {MAX_DEPTH}")
     kind = type(value)
-    if kind is np.ndarray:
-        return _freeze_array(value, where)
     if kind is dict:
-        return {
-            _key(key): _freeze(item, f"{where}.{key}", depth + 1) for key, item in value.items()
-        }
+        if odd := [key for key in value if type(key) is not str]:
+            raise PayloadError(f"payload keys are text, not {type(odd[0]).__name__}")
+        path = f"{where}." if where else ""
+        return {key: _freeze(item, path + key, depth + 1) for key, item in value.items()}
     if kind is list:
         return [_freeze(item, where, depth + 1) for item in value]
-    if kind is int and not -(1 << 63) <= value < 1 << 63:
+    if kind is np.ndarray:
+        if value.dtype.str not in DTYPES:
+            raise PayloadError(f"'{where}' has dtype {value.dtype}, which may not travel")
+        if value.ndim > MAX_DIMENSIONS:
+            raise PayloadError(
+                f"'{where}' has {value.ndim} dimensions, at most {MAX_DIMENSIONS} travel"
+            )
+        value = value.view()
+        value.flags.writeable = False
+    elif kind is int and not -(1 << 63) <= value < 1 << 63:
         raise PayloadError(f"'{where}' is an integer beyond 64 bits")
-    if kind not in (bytes, str, int, float, bool):
+    elif kind not in (bytes, str, int, float, bool):
         raise PayloadError(f"'{where}' is a {kind.__name__}, which may not travel")
     return value
-
-
-def _freeze_array(array: Any, where: str) -> Any:
-    if array.dtype.str not in DTYPES:
-        raise PayloadError(f"'{where}' has dtype {array.dtype}, which may not travel")
-    if array.ndim > MAX_DIMENSIONS:
-        raise PayloadError(
-            f"'{where}' has {array.ndim} dimensions, at most {MAX_DIMENSIONS} travel"
-        )
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _key(key: Any) -> str:
-    if type(key) is not str:
-        raise PayloadError(f"payload keys are text, not {type(key).__name__}")
-    return key
-
-
-def _padded(size: int) -> int:
-    return -(-size // 8) * 8

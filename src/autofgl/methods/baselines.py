@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool

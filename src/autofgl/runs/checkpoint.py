@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from autofgl.errors import UserError
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.payload import Payload, read_payload, write_payload
 
 _SERVER = "server.afp"

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofgl.errors import FederationError
-from autofgl.federation.federation import Federation, require
+from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.settings import ClientsSettings
-from autofgl.secure import SumClient, make_client, make_server
-from autofgl.secure.interface import SumVectors
+from autofgl.secure import SumClient, SumVectors, make_client, make_server
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.

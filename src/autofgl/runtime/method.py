@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from autofgl.errors import UserError
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph

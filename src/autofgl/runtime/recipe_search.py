@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure.interface import Array, Payload, Reveal, SecureSumError, SumVectors
+from autofgl.secure import Array, Payload, Reveal, SecureSumError, SumVectors
 
 MAX_VALUES = 1 << 32
 
@@ -51,43 +51,31 @@ def take_words(message: Payload, key: str, size: int) -> NDArray[np.uint64]:
     return words
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Names and shapes of the arrays in a flat vector, sorted by name."""
-
-    names: tuple[str, ...]
-    shapes: tuple[tuple[int, ...], ...]
+class Layout(dict[str, tuple[int, ...]]):
+    """Shapes of the arrays in a flat vector, sorted by name."""
 
     @property
     def size(self) -> int:
         """Values in the flat vector."""
-        return sum(math.prod(shape) for shape in self.shapes)
-
-    def to_payload(self) -> Payload:
-        """The layout as it travels."""
-        return {"names": list(self.names), "shapes": [list(shape) for shape in self.shapes]}
+        return sum(map(math.prod, self.values()))
 
     @classmethod
     def from_payload(cls, message: Payload) -> "Layout":
-        """Read and check a layout.
-
-        Raises:
-            SecureSumError: It is malformed or describes too many values.
-        """
-        names = take_names(message, "names")
-        shapes = take_field(message, "shapes", list)
-        if len(shapes) != len(names) or not all(_is_shape(shape) for shape in shapes):
+        """Read a layout and check that it does not describe too many values."""
+        names, shapes = take_names(message, "names"), take_field(message, "shapes", list)
+        sizes = [size for shape in shapes for size in (shape if type(shape) is list else [None])]
+        wrong = any(type(size) is not int or not 0 <= size <= MAX_VALUES for size in sizes)
+        if wrong or len(shapes) != len(names) or names != sorted(names):
             raise SecureSumError("malformed message: 'shapes' should be a shape for each name")
-        layout = cls(tuple(names), tuple(tuple(shape) for shape in shapes))
+        layout = cls(zip(names, map(tuple, shapes), strict=True))
         if layout.size > MAX_VALUES:
             raise SecureSumError(f"a sum of {layout.size:,} values is larger than is accepted")
         return layout
 
     def split(self, flat: NDArray[np.float64]) -> SumVectors:
         """The named arrays in a flat vector."""
-        named: SumVectors = {}
-        start = 0
-        for name, shape in zip(self.names, self.shapes, strict=True):
+        named, start = {}, 0
+        for name, shape in self.items():
             stop = start + math.prod(shape)
             named[name] = flat[start:stop].reshape(shape)
             start = stop
@@ -95,80 +83,23 @@ class Layout:
 
     def difference(self, other: "Layout") -> str:
         """One line on how another layout differs from this one."""
-        mine = dict(zip(self.names, self.shapes, strict=True))
-        theirs = dict(zip(other.names, other.shapes, strict=True))
-        if odd := sorted(mine.keys() ^ theirs.keys()):
-            return f"only one of them has {', '.join(repr(name) for name in odd)}"
-        name = next(name for name in self.names if mine[name] != theirs[name])
-        return f"'{name}' has shape {mine[name]} in one and {theirs[name]} in the other"
-
-
-def _is_shape(shape: Any) -> bool:
-    return type(shape) is list and all(type(n) is int and 0 <= n <= MAX_VALUES for n in shape)
+        if odd := sorted(self.keys() ^ other.keys()):
+            return f"only one of them has {', '.join(map(repr, odd))}"
+        name = next(name for name in self if self[name] != other[name])
+        return f"'{name}' has shape {self[name]} in one and {other[name]} in the other"
 
 
 def flatten(vectors: Mapping[str, Array]) -> tuple[Layout, NDArray[np.float64]]:
-    """The layout of named arrays and their values in one float64 vector.
-
-    Raises:
-        SecureSumError: An array holds no numbers, or a value is NaN or infinite.
-    """
-    names = tuple(sorted(vectors))
-    arrays = [_numbers(name, vectors[name]) for name in names]
-    layout = Layout(names, tuple(array.shape for array in arrays))
-    flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays)])
+    """The layout of named arrays and their values, finite numbers all, in one float64 vector."""
+    arrays = {name: np.asarray(vectors[name]) for name in sorted(vectors)}
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiu":
+            raise SecureSumError(f"'{name}' has dtype {array.dtype}, which cannot be summed")
+    flat = np.concatenate([np.empty(0), *(array.reshape(-1) for array in arrays.values())])
     if not np.isfinite(flat).all():
-        bad = next(name for name, part in layout.split(flat).items() if not np.isfinite(part).all())
+        bad = next(name for name, array in arrays.items() if not np.isfinite(array).all())
         raise SecureSumError(f"'{bad}' holds NaN or infinite values, which cannot be summed")
-    return layout, flat
-
-
-def _numbers(name: str, array: Any) -> Array:
-    numbers: Array = np.asarray(array)
-    if numbers.dtype.kind not in "fiu":
-        raise SecureSumError(f"'{name}' has dtype {numbers.dtype}, which cannot be summed")
-    return numbers
-
-
-def drop_zeros(vectors: Mapping[str, Array], support: Mapping[str, Array]) -> dict[str, Array]:
-    """Leave out the entries that every party knows to be zero.
-
-    Args:
-        vectors: The named arrays.
-        support: For some of the names, a boolean array of the same shape, equal at all parties:
-            true where a value may differ from zero.
-
-    Returns:
-        The arrays with a support reduced to its true entries, or left out where it has none.
-
-    Raises:
-        SecureSumError: A value outside the support is not zero.
-    """
-    kept: dict[str, Array] = {}
-    for name, array in vectors.items():
-        if name not in support:
-            kept[name] = array
-            continue
-        mask = support[name]
-        if mask.dtype != np.bool_ or mask.shape != array.shape:
-            raise SecureSumError(
-                f"the support of '{name}' should be boolean, of shape {array.shape}"
-            )
-        if np.any(array[~mask]):
-            raise SecureSumError(f"'{name}' is not zero outside its support")
-        if mask.any():
-            kept[name] = array[mask]
-    return kept
-
-
-def restore_zeros(sums: Mapping[str, Array], support: Mapping[str, Array]) -> SumVectors:
-    """Undo :func:`drop_zeros` on the sums: zeros outside the support."""
-    full: SumVectors = {name: array for name, array in sums.items() if name not in support}
-    for name, mask in support.items():
-        full[name] = np.zeros(mask.shape)
-        if name in sums:
-            full[name][np.asarray(mask, bool)] = sums[name]
-    return full
+    return Layout((name, array.shape) for name, array in arrays.items()), flat
 
 
 @dataclass(frozen=True)
@@ -176,12 +107,7 @@ class FixedPoint:
     """Values as multiples of ``2**-fraction_bits``, so that masks cancel exactly.
 
     Each of ``parties`` values may be as large as :attr:`limit`; then no sum of them leaves
-    ``[-capacity, capacity]``, and nothing can wrap.
-
-    Attributes:
-        fraction_bits: Bits after the point.
-        capacity: Largest magnitude, as an integer, that a sum may have.
-        parties: How many values a sum may have.
+    ``[-capacity, capacity]``, in multiples, and nothing can wrap.
     """
 
     fraction_bits: int
@@ -194,11 +120,7 @@ class FixedPoint:
         return float(self.capacity // self.parties) / 2.0**self.fraction_bits
 
     def encode(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The nearest multiples.
-
-        Raises:
-            SecureSumError: A value is larger than :attr:`limit`.
-        """
+        """The nearest multiples, of values up to :attr:`limit`."""
         largest = float(max(values.max(), -values.min())) if values.size else 0.0
         # the first comparison keeps the second, which is exact, from overflowing
         most = self.capacity // self.parties
@@ -218,15 +140,7 @@ class FixedPoint:
 
 @dataclass(frozen=True)
 class Header:
-    """What must be equal in all contributions to one sum.
-
-    Attributes:
-        tag: Name of the sum.
-        session: Names the keys.
-        reveal: Who may read the sum.
-        fraction_bits: The values' precision.
-        layout: Names and shapes of the vectors.
-    """
+    """What must be equal in all contributions to one sum; the session names the keys."""
 
     tag: str
     session: bytes
@@ -234,18 +148,17 @@ class Header:
     fraction_bits: int
     layout: Layout
 
-    def __post_init__(self) -> None:
-        if self.reveal not in ("server", "parties"):
-            raise SecureSumError(f"a sum is for 'server' or 'parties', not for '{self.reveal}'")
-
     def to_payload(self) -> Payload:
         """The header as it travels."""
+        if self.reveal not in ("server", "parties"):
+            raise SecureSumError(f"a sum is for 'server' or 'parties', not for '{self.reveal}'")
         return {
             "tag": self.tag,
             "session": self.session,
             "reveal": self.reveal,
             "fraction_bits": self.fraction_bits,
-            **self.layout.to_payload(),
+            "names": list(self.layout),
+            "shapes": [list(shape) for shape in self.layout.values()],
         }
 
     @classmethod
@@ -268,11 +181,7 @@ def common_header(
     parties: tuple[str, ...],
     fewest: int,
 ) -> Header:
-    """The header that all contributions share.
-
-    Raises:
-        SecureSumError: They are too few, or do not belong to this sum, or differ in shape.
-    """
+    """The header that all contributions share; raises if they are too few or differ."""
     if strangers := sorted(set(contributions) - set(parties)):
         raise SecureSumError(f"'{tag}' has contributions of strangers: {', '.join(strangers)}")
     if len(contributions) < fewest:
@@ -282,25 +191,16 @@ def common_header(
     headers = {name: Header.from_payload(message) for name, message in contributions.items()}
     first_name, first = next(iter(headers.items()))
     for name, header in headers.items():
-        _check_header(name, header, tag, reveal, session)
+        sent = f"the contribution of {name} to '{tag}' was made"
+        if header.tag != tag:
+            raise SecureSumError(f"{sent} for '{header.tag}'")
+        if header.session != session:
+            raise SecureSumError(f"{sent} with other keys than were agreed on")
+        if header.reveal != reveal:
+            raise SecureSumError(f"{sent} for the {header.reveal} to read, not the {reveal}")
         if header.layout != first.layout:
-            raise SecureSumError(
-                f"'{tag}': the vectors of {first_name} and {name} differ: "
-                f"{first.layout.difference(header.layout)}"
-            )
+            how = first.layout.difference(header.layout)
+            raise SecureSumError(f"'{tag}': the vectors of {first_name} and {name} differ: {how}")
         if header.fraction_bits != first.fraction_bits:
             raise SecureSumError(f"'{tag}': {first_name} and {name} differ in fraction bits")
     return first
-
-
-def _check_header(name: str, header: Header, tag: str, reveal: Reveal, session: bytes) -> None:
-    if header.tag != tag:
-        raise SecureSumError(f"the contribution of {name} to '{tag}' was made for '{header.tag}'")
-    if header.session != session:
-        raise SecureSumError(
-            f"the contribution of {name} to '{tag}' was made with other keys than were agreed on"
-        )
-    if header.reveal != reveal:
-        raise SecureSumError(
-            f"{name} contributed to '{tag}' for the {header.reveal} to read, not the {reveal}"
-        )

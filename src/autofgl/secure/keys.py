@@ -20,21 +20,17 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from autofgl.secure import Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
 from autofgl.secure.contributions import Header, common_header, take_bytes_by_name, take_field
-from autofgl.secure.interface import Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
 
 PUBLIC_BYTES = 32
 _NONCE_BYTES = 12
 
 
 class KeyRing:
-    """The keys of one party; they live in memory only.
+    """The keys of one party, which accepts no smaller roster; they live in memory only.
 
-    Args:
-        name: The party's own name.
-        parties: Names of all that may take part.
-        fewest: Smallest roster that is accepted.
-        shared_secret: Bytes that the server does not know, if the parties have such.
+    The shared secret is bytes that the server does not know, if the parties have such.
     """
 
     def __init__(
@@ -84,11 +80,7 @@ class KeyRing:
         return nonce + self._cipher(peer).encrypt(nonce, text, context)
 
     def unseal(self, peer: str, purpose: str, tag: str, box: bytes) -> bytes:
-        """Decrypt what a peer sealed for this party, purpose and sum.
-
-        Raises:
-            SecureSumError: The box was altered, or made for another place.
-        """
+        """Decrypt what a peer sealed for this party, purpose and sum; all else raises."""
         context = bind_parts(self.session, purpose, tag, peer, self.name)
         try:
             return self._cipher(peer).decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], context)
@@ -115,7 +107,15 @@ class KeyRing:
         keys = take_bytes_by_name(message, "publics", PUBLIC_BYTES)
         if self._private is None or self.session:
             raise SumRefused(f"{self.name} did not ask for a roster of keys")
-        self._check_roster(keys, _public(self._private))
+        if keys.get(self.name) != _public(self._private):
+            raise SumRefused(f"the roster names another key for {self.name} than its own")
+        if strangers := sorted(keys.keys() - set(self._parties)):
+            raise SumRefused(f"the roster names unknown parties: {', '.join(strangers)}")
+        if len(keys) < self._fewest or len(set(keys.values())) < len(keys):
+            raise SumRefused(
+                f"the roster has {len(set(keys.values()))} keys, {self.name} wants {self._fewest} "
+                "or more, all different"
+            )
         session = session_id(keys)
         self._pairs = {
             peer: self._pair_secret(self._private, peer, public, session)
@@ -147,17 +147,6 @@ class KeyRing:
             raise SecureSumError(f"{self.name} got no group key from '{leader}'")
         self._group, self._offer = group, b""
         return {"session": self.session}
-
-    def _check_roster(self, keys: Mapping[str, bytes], own: bytes) -> None:
-        if keys.get(self.name) != own:
-            raise SumRefused(f"the roster names another key for {self.name} than its own")
-        if strangers := sorted(keys.keys() - set(self._parties)):
-            raise SumRefused(f"the roster names unknown parties: {', '.join(strangers)}")
-        if len(keys) < self._fewest or len(set(keys.values())) < len(keys):
-            raise SumRefused(
-                f"the roster has {len(set(keys.values()))} keys, {self.name} wants {self._fewest} "
-                "or more, all different"
-            )
 
     def _pair_secret(
         self, private: X25519PrivateKey, peer: str, public: bytes, session: bytes
@@ -192,12 +181,7 @@ def bind_parts(*parts: str | bytes) -> bytes:
 
 @dataclass(frozen=True)
 class KeySession:
-    """Parties that share keys.
-
-    Attributes:
-        name: Names their public keys; see :func:`session_id`.
-        roster: The parties, in order.
-    """
+    """Parties that share keys, in order; the name is :func:`session_id` of their public keys."""
 
     name: bytes
     roster: tuple[str, ...]
@@ -206,14 +190,16 @@ class KeySession:
 def agree(ask: Ask, parties: tuple[str, ...], fewest: int) -> KeySession:
     """Drive the key exchange of :class:`KeyRing`.
 
-    When a party is lost on the way, the others start again without it.
-
-    Raises:
-        SecureSumError: Fewer than ``fewest`` parties are left.
+    When a party is lost on the way, the others start again without it, while they are enough.
     """
     left = parties
     while len(left) >= fewest:
-        publics = _publics(ask("keys", {name: {} for name in left}), left)
+        answers = ask("keys", {name: {} for name in left})
+        publics = {
+            name: take_field(answers[name], "public", bytes) for name in left if name in answers
+        }
+        if wrong := [name for name, public in publics.items() if len(public) != PUBLIC_BYTES]:
+            raise SecureSumError(f"malformed public key of {', '.join(wrong)}")
         session = KeySession(session_id(publics), tuple(publics))
         left = session.roster
         if len(left) < fewest:
@@ -242,15 +228,6 @@ def _share_group_key(ask: Ask, session: KeySession) -> tuple[str, ...]:
     return ()
 
 
-def _publics(answers: Mapping[str, Payload], parties: tuple[str, ...]) -> dict[str, bytes]:
-    publics = {
-        name: take_field(answers[name], "public", bytes) for name in parties if name in answers
-    }
-    if wrong := [name for name, public in publics.items() if len(public) != PUBLIC_BYTES]:
-        raise SecureSumError(f"malformed public key of {', '.join(wrong)}")
-    return publics
-
-
 def _agreed(answers: Mapping[str, Payload], session: KeySession) -> tuple[str, ...]:
     return tuple(
         name
@@ -260,33 +237,23 @@ def _agreed(answers: Mapping[str, Payload], session: KeySession) -> tuple[str, .
 
 
 class KeyedClient:
-    """What parties with keys do alike: phases, tags that serve once, and who may read a sum.
-
-    Args:
-        name: The party's own name.
-        settings: The run's parties and their shared secret.
-        fewest: Smallest roster that is accepted.
-    """
+    """What parties with keys do alike: phases, tags that serve once, and who may read a sum."""
 
     def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
         self._ring = KeyRing(name, settings.parties, fewest, settings.shared_secret)
+        self._phases = self._ring.phases  # the mode adds its own
         self._readers: dict[str, str] = {}  # of each tag; empty if this party did not contribute
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ring!r})"
 
     def handle(self, phase: str, message: Payload) -> Payload:
-        """See :class:`autofgl.secure.interface.SumClient`."""
-        phases = {**self._ring.phases, **self._phases()}
-        if phase not in phases:
+        """See :class:`autofgl.secure.SumClient`."""
+        if phase not in self._phases:
             raise SumRefused(f"there is no phase '{phase}'")
         if phase == "keys":
             self._forget()
-        return phases[phase](message)
-
-    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
-        """The mode's own phases."""
-        raise NotImplementedError
+        return self._phases[phase](message)
 
     def _forget(self) -> None:
         """New keys are to come: older sums are lost."""
@@ -311,12 +278,7 @@ class KeyedClient:
 
 
 class KeyedServer:
-    """What servers of parties with keys do alike.
-
-    Args:
-        settings: The run's parties.
-        fewest: Fewest parties whose sum may be revealed.
-    """
+    """What servers of parties with keys do alike; ``fewest`` parties' sums may be revealed."""
 
     def __init__(self, settings: SumSettings, fewest: int) -> None:
         self._parties = settings.parties
@@ -324,7 +286,7 @@ class KeyedServer:
         self._session = KeySession(b"", ())
 
     def setup(self, ask: Ask) -> None:
-        """See :class:`autofgl.secure.interface.SumServer`."""
+        """See :class:`autofgl.secure.SumServer`."""
         self._session = agree(ask, self._parties, self._fewest)
 
     def _common_header(

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure.contributions import Header, Layout, common_header, flatten, take_field
-from autofgl.secure.interface import (
+from autofgl.secure import (
     Array,
     Ask,
     Payload,
@@ -16,6 +15,13 @@ from autofgl.secure.interface import (
     SumVectors,
     Total,
 )
+from autofgl.secure.contributions import Header, Layout, common_header, flatten, take_field
+
+
+def readable(message: Payload) -> SumVectors:
+    """The vectors of a contribution or of a sum, both of which are in the clear."""
+    layout = Layout.from_payload(message)
+    return layout.split(_values(message, layout))
 
 
 class PlainClient:
@@ -31,15 +37,13 @@ class PlainClient:
     def protect(
         self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
     ) -> Payload:
-        """See :class:`autofgl.secure.interface.SumClient`."""
+        """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)
         narrow = all(np.asarray(array).dtype == np.float32 for array in vectors.values())
         values = flat.astype(np.float32) if narrow else flat
         return {**Header(tag, b"", reveal, 0, layout).to_payload(), "values": values}
 
-    def open(self, sealed: Payload) -> SumVectors:
-        """See :class:`autofgl.secure.interface.SumClient`."""
-        return readable(sealed)
+    open = staticmethod(readable)
 
 
 class PlainServer:
@@ -52,20 +56,21 @@ class PlainServer:
         """There is nothing to agree on."""
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:  # noqa: ARG002
-        """See :class:`autofgl.secure.interface.SumServer`."""
-        layout, flat, contributors = self._add(tag, contributions, "server")
-        return Total(layout.split(flat), contributors)
+        """See :class:`autofgl.secure.SumServer`."""
+        header, flat, contributors = self._add(tag, contributions, "server")
+        return Total(header.layout.split(flat), contributors)
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
-        """See :class:`autofgl.secure.interface.SumServer`."""
-        layout, flat, contributors = self._add(tag, contributions, "parties")
+        """See :class:`autofgl.secure.SumServer`."""
+        _, flat, contributors = self._add(tag, contributions, "parties")
         narrow = all(sent["values"].dtype == np.float32 for sent in contributions.values())
         values = flat.astype(np.float32) if narrow else flat
-        return {"values": values, "contributors": list(contributors), **layout.to_payload()}
+        layout = {key: contributions[contributors[0]][key] for key in ("names", "shapes")}
+        return {"values": values, "contributors": list(contributors), **layout}
 
     def _add(
         self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal
-    ) -> tuple[Layout, NDArray[np.float64], tuple[str, ...]]:
+    ) -> tuple[Header, NDArray[np.float64], tuple[str, ...]]:
         header = common_header(tag, reveal, b"", contributions, self._parties, 1)
         contributors = tuple(name for name in self._parties if name in contributions)
         flat = np.zeros(header.layout.size)
@@ -74,13 +79,7 @@ class PlainServer:
                 flat += _values(contributions[name], header.layout)
         if not np.isfinite(flat).all():
             raise SecureSumError(f"the sum '{tag}' overflows or holds values that are not finite")
-        return header.layout, flat, contributors
-
-
-def readable(message: Payload) -> SumVectors:
-    """The vectors of a contribution or of a sum, both of which are in the clear."""
-    layout = Layout.from_payload(message)
-    return layout.split(_values(message, layout))
+        return header, flat, contributors
 
 
 def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:

@@ -32,24 +32,17 @@ _TRIES = 5
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where a run takes place.
-
-    Attributes:
-        server: The server's kit, on this machine.
-        coordinator: The coordinator's kit.
-        sites: Names of the sites, in order.
-        start_s: Seconds for a job to start.
-        grace_s: Seconds to wait for all sites, before a run goes on with fewer.
-        patience_s: Seconds without a sign of life after which a site counts as lost.
-        await_end: Whether a job's end is awaited; not needed where all processes are ended anyway.
-    """
+    """Where a run takes place: the server's and the coordinator's kits, and the sites in order."""
 
     server: Path
     coordinator: Path
     sites: Sequence[str]
+    #: Seconds for a job to start; to wait for all sites, before a run goes on with fewer; and
+    #: without a sign of life after which a site counts as lost.
     start_s: float = 180.0
     grace_s: float = 60.0
     patience_s: float = PATIENCE_S
+    #: Whether a job's end is awaited; not needed where all processes are ended anyway.
     await_end: bool = True
 
 
@@ -76,12 +69,7 @@ class Coordinator:
         self._returns: dict[tuple[str, str], int] = {}
 
     def run(self, data: DataSummary) -> Result:
-        """Go on until the run is finished.
-
-        Raises:
-            UserError: A site refuses, or the settings cannot work.
-            FederationError: Job after job fails without getting any further.
-        """
+        """Go on until the run is finished, a site refuses, or no job gets any further."""
         tries, reached = 0, self._reached()
         try:
             while True:
@@ -155,7 +143,13 @@ class Coordinator:
             counts = ", ".join(f"{name} has {count}" for name, count in features.items())
             raise UserError(f"the sites' graphs do not have the same features: {counts}")
         classes = max(shape["classes"] for shape in shapes.values())
-        outlines = [_outline(name, features[name], classes) for name in shapes]
+        none, no, edges = np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros((2, 0), np.int64)
+        outlines = [  # graphs without nodes that have the shape of the sites' graphs
+            ClientGraph(
+                name, np.zeros((0, count), np.float32), edges, none, no, no, no, classes, none
+            )
+            for name, count in features.items()
+        ]
         find_method(config.method).check(outlines, settings, config.secure)
         return {
             "run": self._run,
@@ -216,10 +210,3 @@ class Coordinator:
 
 class _JobFailed(AutoFGLError):
     """A job did not come to its end; another one may."""
-
-
-def _outline(name: str, features: int, classes: int) -> ClientGraph:
-    """A graph without nodes that has the shape of a site's graph."""
-    none, no = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-    x = np.zeros((0, features), np.float32)
-    return ClientGraph(name, x, np.zeros((2, 0), np.int64), none, no, no, no, classes, none)

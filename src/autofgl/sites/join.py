@@ -1,7 +1,8 @@
 """A site's own part of a run: its graph, its policy, and the party that it builds from them.
 
 All that runs here is the installed package, and methods of one's own that the site's policy lists.
-The server says which method, settings, seed and secure mode it wants; it sends no code.
+The server says which method, settings, seed and secure mode it wants; it sends no code. The policy
+stays at the site; the server neither sees nor changes it.
 """
 
 import json
@@ -9,7 +10,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from autofgl.atomic import write_text
 from autofgl.config import validated
@@ -17,26 +18,87 @@ from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.job import SITE_FILE
 from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
 from autofgl.methods.catalog import METHODS, find_method
-from autofgl.sites.policy import POLICY_FILE, Policy
-from autofgl.sites.provisioning import Kit
+from autofgl.runs.folder import read_config_file
+from autofgl.secure import MODES
 from autofgl.version import __version__
 
 _log = logging.getLogger("autofgl.site")
+
+#: The policy's name in a site's kit.
+POLICY_FILE = "policy.yaml"
+#: A new site's policy, with a line for each choice.
+TEMPLATE = """\
+# What this site takes part in. Anything else is refused, and the refusal is in the site's log.
+
+# Methods (see autofgl methods). Leave the list out to allow all of these. One's own, as
+# module:Class or file.py:Class of this site, is allowed only if it is listed.
+# methods: [fedavg, fl-agcns]
+
+# Protection of sums that must be used: any of these. With [ckks, shares] no run may go unprotected.
+# secure: [ckks, shares]
+
+# Fewest sites whose sum may be revealed, and fewest sites of a run.
+# min_parties: 3
+
+# Longest run, in rounds.
+# max_rounds: 1000
+
+# Largest message that is read, in bytes.
+# max_message: 2147483648
+"""
+
+
+class Policy(BaseModel):
+    """A site's own rules, as the template explains them; what is empty or 0 sets no limit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    methods: tuple[str, ...] = ()
+    secure: tuple[str, ...] = ()
+    min_parties: int = Field(default=1, ge=1)
+    max_rounds: int = Field(default=0, ge=0)
+    max_message: int = Field(default=1 << 31, ge=1 << 10)
+
+    @classmethod
+    def read(cls, path: Path) -> "Policy":
+        """The policy in a YAML file; a wrong key or value is a ``UserError``."""
+        text = path.read_text() if path.is_file() else ""
+        empty = not any(line.strip() and not line.startswith("#") for line in text.splitlines())
+        policy = validated(cls, {} if empty else read_config_file(path), f"{path}: ")
+        for kind, given, choices in (
+            ("methods", policy.methods, METHODS),
+            ("secure", policy.secure, MODES),
+        ):
+            for name in given:
+                if name not in choices and not (kind == "methods" and ":" in name):
+                    use = ", ".join(choices)
+                    raise UserError(f"{path}: {kind}: '{name}' is unknown: use {use}")
+        return policy
+
+    def check(self, method: str, secure: str, settings: Any, parties: int) -> None:
+        """Refuse a run that the site does not allow; ``Refused`` names the rule."""
+        if self.methods and method not in self.methods:
+            raise Refused(f"policy: method '{method}' is not among {', '.join(self.methods)}")
+        if self.secure and secure not in self.secure:
+            raise Refused(f"policy: secure mode '{secure}' is not among {', '.join(self.secure)}")
+        revealed = getattr(settings, "secure_threshold", 0) or parties // 2 + 1
+        smallest = parties if secure == "none" else min(parties, revealed)
+        if smallest < self.min_parties:
+            raise Refused(
+                f"policy: a sum of {smallest} parties might be revealed, at least "
+                f"{self.min_parties} are asked for: raise secure_threshold or the number of sites"
+            )
+        if self.max_rounds and settings.rounds > self.max_rounds:
+            raise Refused(f"policy: {settings.rounds} rounds are more than {self.max_rounds}")
 
 
 class SiteConfig(BaseModel):
     """What a site's job process reads from its kit's ``local/site.json``.
 
-    Attributes:
-        name: The site's name, as in its certificate.
-        graph: The site's graph file.
-        state: Folder for checkpoints.
-        policy: The site's policy file.
-        build: What builds the party.
-        peer_timeout: Seconds that another site may take to answer this one.
+    The name is that of its certificate; ``state`` is the folder for checkpoints, ``build`` names
+    what builds the party, and another site may take ``peer_timeout`` seconds to answer this one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,27 +113,6 @@ class SiteConfig(BaseModel):
     def write(self, kit: Path) -> None:
         """Leave the configuration in a kit."""
         write_text(kit / "local" / SITE_FILE, json.dumps(self.model_dump(), indent=2) + "\n")
-
-
-def prepare_site(kit: Kit, graph: Path, policy: Path | None, state: Path | None) -> SiteConfig:
-    """Note in a site's kit what it has and allows, after a look at it.
-
-    Raises:
-        UserError: The graph or the policy cannot be used.
-    """
-    if policy is not None and not policy.is_file():
-        raise UserError(f"{policy}: there is no such file")
-    rules = (policy or kit.path / POLICY_FILE).absolute()
-    Policy.read(rules)
-    load_graph(graph)
-    config = SiteConfig(
-        name=kit.site,
-        graph=str(graph.absolute()),
-        state=str((state or kit.path / "state").absolute()),
-        policy=str(rules),
-    )
-    config.write(kit.path)
-    return config
 
 
 class LocalSite:
@@ -114,15 +155,11 @@ class LocalSite:
             party = method.party(graph, settings, int(seed), secure)(context)
         except UserError as error:
             raise Refused(str(error)) from error
-        self._check_same_graph(str(payload["run"]), graph)
-        _log.info("run %s: %s with %d parties, secure %s", payload["run"], method_name,
-                  len(context.parties), secure)  # fmt: skip
-        return party
-
-    def _check_same_graph(self, run: str, graph: ClientGraph) -> None:
-        """A run goes on with the graph that it was begun with."""
-        note = Path(self._config.state) / run / f"{self._config.name}.graph"
+        note = Path(self._config.state) / str(payload["run"]) / f"{self._config.name}.graph"
         digest = graph.fingerprint()
         if note.is_file() and note.read_text() != digest:
             raise Refused("the graph is not the one that this run was started on")
         write_text(note, digest)
+        _log.info("run %s: %s with %d parties, secure %s", payload["run"], method_name,
+                  len(context.parties), secure)  # fmt: skip
+        return party

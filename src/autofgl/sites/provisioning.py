@@ -3,9 +3,9 @@
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,20 +16,17 @@ from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.engines.nvflare.job import ServerSession, check_installed
 from autofgl.federation.engines.nvflare.kits import Kits, make_kits, refresh_kit
 from autofgl.federation.engines.nvflare.processes import running, start_kit, stop_kits
+from autofgl.graphs.files import load_graph
 from autofgl.runs.folder import read_config_file
-from autofgl.sites.policy import POLICY_FILE, TEMPLATE
+from autofgl.sites.join import POLICY_FILE, TEMPLATE, Policy, SiteConfig
 
 _KIT_FILE = "kit.yaml"
 
 
 class Project(BaseModel):
-    """The short YAML that a federation is made from.
+    """The short YAML that a federation is made from; the CA is valid for some days.
 
-    Attributes:
-        server: Name or address by which the sites reach the server.
-        port: The one port that the server listens on.
-        sites: Names of the sites.
-        days: How long the CA is valid.
+    The sites reach the server by that name or address, at its one port.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,13 +39,7 @@ class Project(BaseModel):
 
 @dataclass(frozen=True)
 class Kit:
-    """A machine's folder.
-
-    Attributes:
-        path: The folder.
-        site: The site's name; empty for the server.
-        sites: Names of all sites.
-    """
+    """A machine's folder, its site's name (empty for the server), and the names of all sites."""
 
     path: Path
     site: str
@@ -56,11 +47,7 @@ class Kit:
 
 
 def provision_kits(project: Path, out: Path) -> Kits:
-    """Issue kits for the machines that a YAML file names; made again, with the same CA.
-
-    Raises:
-        UserError: The file is wrong.
-    """
+    """Issue kits for the machines that a YAML file names; made again, with the same CA."""
     values = validated(Project, read_config_file(project), f"{project}: ")
     if len(set(values.sites)) < len(values.sites):
         raise UserError(f"{project}: sites: a name is given twice")
@@ -74,11 +61,7 @@ def provision_kits(project: Path, out: Path) -> Kits:
 
 
 def open_kit(path: Path, site: bool) -> Kit:
-    """Read a kit, and bring its settings up to this version.
-
-    Raises:
-        UserError: There is none, or it is another machine's.
-    """
+    """Read a site's kit or the server's, and bring its settings up to this version."""
     check_installed()
     if not (path / _KIT_FILE).is_file():
         raise UserError(f"{path} is no kit: make kits with autofgl site provision, or give --kit")
@@ -90,21 +73,32 @@ def open_kit(path: Path, site: bool) -> Kit:
     return Kit(path.absolute(), name, [str(each) for each in values.get("sites", ())])
 
 
-def run_kit(kit: Kit, tell: Callable[[str], None]) -> None:
-    """Run the server or a site until it is asked to stop; its job processes end with it.
+def prepare_site(kit: Kit, graph: Path, policy: Path | None, state: Path | None) -> SiteConfig:
+    """Note in a site's kit what it has and allows, after a look at it."""
+    if policy is not None and not policy.is_file():
+        raise UserError(f"{policy}: there is no such file")
+    rules = (policy or kit.path / POLICY_FILE).absolute()
+    Policy.read(rules)
+    load_graph(graph)
+    config = SiteConfig(
+        name=kit.site,
+        graph=str(graph.absolute()),
+        state=str((state or kit.path / "state").absolute()),
+        policy=str(rules),
+    )
+    config.write(kit.path)
+    return config
 
-    Raises:
-        UserError: The kit is in use.
-        AutoFGLError: The process ended by itself.
-    """
+
+def run_kit(kit: Kit, tell: Callable[[str], None]) -> None:
+    """Run the server or a site until it is asked to stop; its job processes end with it."""
     if running(kit.path):
         raise UserError(f"{kit.path} is running already: end it with autofgl site stop")
     asked: list[int] = []
-
-    def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        asked.append(number)
-
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, lambda number, _: asked.append(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     child = start_kit(kit.path, kit.site)
     tell(f"{kit.site or 'server'}: started; the log is {kit.path / 'log.txt'}")
     try:
@@ -127,16 +121,9 @@ def kit_logs(kit: Path, count: int) -> str:
 
 
 def site_status(coordinator: Path, sites: Sequence[str]) -> dict[str, str]:
-    """Whether each site is connected to the server.
-
-    Raises:
-        FederationError: The server does not answer.
-    """
-    session = ServerSession(coordinator, 10.0)
-    try:
+    """Whether each site is connected to the server."""
+    with closing(ServerSession(coordinator, 10.0)) as session:
         seen = session.connected()
-    finally:
-        session.close()
     return {
         name: f"connected, heard {max(0.0, time.time() - seen[name]):.0f} s ago"
         if name in seen

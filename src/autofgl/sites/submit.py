@@ -17,8 +17,7 @@ from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import METHODS, find_method
 from autofgl.runs.folder import Result, RunFolder, read_config_file
 from autofgl.sites.coordinator import Coordinator, Deployment
-from autofgl.sites.join import SiteConfig
-from autofgl.sites.policy import POLICY_FILE
+from autofgl.sites.join import POLICY_FILE, SiteConfig
 from autofgl.sites.provisioning import open_kit
 
 _DATA_KEYS = ("dataset", "graphs", "clients", "data_root", "partition")
@@ -27,12 +26,8 @@ _DATA_KEYS = ("dataset", "graphs", "clients", "data_root", "partition")
 def submit_run(file: Path, kits: Path, out: Path, console: Console | None) -> Result:
     """Begin a run at all sites, in a new run folder ``out``.
 
-    Args:
-        file: The run: method, secure, seed, budget, settings.
-        kits: Folder with the server's and the coordinator's kits.
-
-    Raises:
-        UserError: The file is wrong, or a site refuses.
+    The file has the method, secure, seed, budget and settings; the folder ``kits`` has the server's
+    and the coordinator's kits.
     """
     config = read_run(file)
     layers = sort_settings(config)
@@ -52,11 +47,7 @@ def resume_run(out: Path, kits: Path, budget: str | None, console: Console | Non
 
 
 def read_run(file: Path) -> RunConfig:
-    """A run's file, in which nothing is said of data: that is the sites' own.
-
-    Raises:
-        UserError: A key or a value is wrong.
-    """
+    """A run's file, in which nothing is said of data: that is the sites' own."""
     values = read_config_file(file)
     for key in _DATA_KEYS:
         if key in values:
@@ -89,12 +80,8 @@ def run_as_sites(
             policy = kit / "local" / POLICY_FILE
             if config.method not in METHODS:  # this machine's own sites allow what it runs
                 write_text(policy, json.dumps({"methods": [config.method]}) + "\n")
-            SiteConfig(
-                name=name,
-                graph=str(path),
-                state=str(folder.path.absolute()),
-                policy=str(policy),
-            ).write(kit)
+            state = str(folder.path.absolute())
+            SiteConfig(name=name, graph=str(path), state=state, policy=str(policy)).write(kit)
         loopback.start()
         kits = loopback.kits
         deployment = Deployment(kits.server, kits.coordinator, names, await_end=False)

@@ -7,14 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from autofgl.errors import FederationError
-from autofgl.federation.federation import Direction, Observer, Traffic, require
+from autofgl.federation import Direction, Observer, Traffic, require
 from autofgl.federation.party import (
     Context,
     Failure,
@@ -43,12 +42,8 @@ class InProcess:
     Every party runs with one torch thread, so that its numbers do not depend on the machine's
     cores and are the same as in a process of its own.
 
-    Args:
-        factories: Builds each party, by name.
-        strict: Encode and decode every payload, as a network would.
-        workers: Parties that run at the same time; all cores if not given.
-        folder: Where parties keep their checkpoints.
-        observer: Is shown every message.
+    When it is strict, every payload is encoded and decoded, as a network would. So many workers run
+    parties at the same time, or as many as there are cores. The observer is shown every message.
     """
 
     def __init__(
@@ -72,13 +67,13 @@ class InProcess:
             slots.put(None)
         self._actors = {name: _Actor(name, slots) for name in factories}
         self._dropped: list[_Actor] = []
-        built = [
-            self._actors[name].build(factory, Context(name, tuple(factories), _Peers(self)))
-            for name, factory in factories.items()
-        ]
+        built = []
+        for name, factory in factories.items():
+            context = Context(name, tuple(factories), _Peers(self))
+            built.append(self._actors[name].do(partial(self._actors[name].build, factory, context)))
         try:
             for job in built:
-                job.future.result()
+                job.result()
         except BaseException:
             self.close()
             raise
@@ -103,14 +98,15 @@ class InProcess:
         timeout: float | None = None,
         min_ok: int | None = None,
     ) -> Replies:
-        """See :class:`autofgl.federation.federation.Federation`."""
+        """See :class:`autofgl.federation.Federation`."""
         deadline = None if timeout is None else time.monotonic() + timeout
         called = list(self._actors if to is None else to)
         jobs: dict[str, _Job] = {}
         for name in called:
-            if name in self._actors:
+            if actor := self._actors.get(name):
                 sent = {**(payload or {}), **(each or {}).get(name, {})}
-                jobs[name] = self._actors[name].handle(op, self.carry("down", name, op, sent))
+                received = self.carry("down", name, op, sent)
+                jobs[name] = actor.do(partial(actor.party.handle, op, received))
         outcomes = {name: self._collect(name, op, jobs.get(name), deadline) for name in called}
         return require(op, Replies.of(outcomes), min_ok)
 
@@ -123,13 +119,11 @@ class InProcess:
 
     def checkpoint(self, tag: str) -> None:
         """Write every party's state to the engine's folder."""
-        states = self._kept_states()
-        self._on_all(lambda name, party: states.save(tag, name, party))
+        self._on_all(PartyStates.save, tag)
 
     def restore(self, tag: str) -> None:
         """Load every party's state from the engine's folder."""
-        states = self._kept_states()
-        self._on_all(lambda name, party: states.restore(tag, name, party))
+        self._on_all(PartyStates.restore, tag)
 
     def forget(self, tag: str) -> None:
         """Delete all that was kept under a tag."""
@@ -160,13 +154,6 @@ class InProcess:
             self._observer(direction, party, op, received)
         return received
 
-    def peer(self, name: str) -> Party:
-        """A party, for a peer that calls it in its own thread."""
-        actor = self._actors.get(name)
-        if actor is None or not actor.alive:
-            raise PeerFailed(name, "lost", _NOT_PART)
-        return actor.party
-
     def _collect(
         self, name: str, op: str, job: "_Job | None", deadline: float | None
     ) -> Payload | Failure:
@@ -174,27 +161,27 @@ class InProcess:
             return Failure("lost", _NOT_PART)
         try:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            return self.carry("up", name, op, job.future.result(left))
-        except FutureTimeoutError:
-            job.give_up()
+            return self.carry("up", name, op, job.result(left))
+        except TimeoutError:
+            job.release()
             return Failure("timeout", f"no answer to '{op}' in time")
         except _Lost as error:
             return Failure("lost", str(error))
         except Exception as error:
             return failure_of(error)
 
-    def _on_all(self, action: Callable[[str, Party], None]) -> None:
-        jobs = {name: actor.act(partial(action, name)) for name, actor in self._actors.items()}
-        for name, job in jobs.items():
-            try:
-                job.future.result()
-            except _Lost as error:
-                raise FederationError(f"{name} is lost: {error}") from error
-
-    def _kept_states(self) -> PartyStates:
+    def _on_all(self, act: Callable[[PartyStates, str, str, Party], None], tag: str) -> None:
         if self._states is None:
             raise FederationError("this federation has no folder for checkpoints")
-        return self._states
+        jobs = {
+            name: actor.do(partial(act, self._states, tag, name, actor.party))
+            for name, actor in self._actors.items()
+        }
+        for name, job in jobs.items():
+            try:
+                job.result()
+            except _Lost as error:
+                raise FederationError(f"{name} is lost: {error}") from error
 
 
 class _Peers:
@@ -204,10 +191,12 @@ class _Peers:
         self._engine = engine
 
     def call(self, peer: str, op: str, payload: Payload | None = None) -> Payload:
-        party = self._engine.peer(peer)
+        actor = self._engine._actors.get(peer)
+        if actor is None or not actor.alive:
+            raise PeerFailed(peer, "lost", _NOT_PART)
         received = self._engine.carry("peer", peer, op, payload or {})
         try:
-            reply = party.handle_peer(op, received)
+            reply = actor.party.handle(op, received, by_peer=True)
         except Exception as error:
             failure = failure_of(error)
             raise PeerFailed(peer, failure.kind, failure.message) from error
@@ -218,42 +207,34 @@ class _Lost(Exception):
     """The actor's thread is gone."""
 
 
-class _Job:
+class _Job(Future[Payload]):
     """One piece of work for an actor; it has a slot while it runs, unless it was given up."""
 
     def __init__(self, work: Callable[[], Payload | None], slots: _Slots) -> None:
-        self.future: Future[Payload] = Future()
+        super().__init__()
         self._work = work
         self._slots = slots
-        self._lock = threading.Lock()
-        self._has_slot = False
+        self._slot: list[None] = []  # one or none; only one of two threads can pop it
         self._given_up = False
 
     def run(self) -> None:
-        self._slots.get()
-        with self._lock:
-            self._has_slot = True
+        self._slot.append(self._slots.get())
         try:
             if not self._given_up:
-                self.future.set_result(self._work() or {})
+                self.set_result(self._work() or {})
         except Exception as error:
-            self.future.set_exception(error)
+            self.set_exception(error)
         except BaseException as error:  # the party's thread ends: it is lost
-            self.future.set_exception(_Lost(f"{type(error).__name__}: {error}"))
+            self.set_exception(_Lost(f"{type(error).__name__}: {error}"))
             raise
         finally:
-            self._give_slot_back()
+            self.release()
 
-    def give_up(self) -> None:
-        """The caller waits no longer: let another party have the core."""
+    def release(self) -> None:
+        """It is done, or the caller waits no longer: let another party have the core."""
         self._given_up = True
-        self._give_slot_back()
-
-    def _give_slot_back(self) -> None:
-        with self._lock:
-            had_slot, self._has_slot = self._has_slot, False
-        if had_slot:
-            self._slots.put(None)
+        with suppress(IndexError):
+            self._slots.put(self._slot.pop())
 
 
 class _Actor:
@@ -268,34 +249,25 @@ class _Actor:
         self.thread = threading.Thread(target=self._live, name=name, daemon=True)
         self.thread.start()
 
-    def build(self, factory: PartyFactory, context: Context) -> _Job:
-        def work() -> None:
-            self.party = factory(context)
+    def build(self, factory: PartyFactory, context: Context) -> None:
+        self.party = factory(context)
 
-        return self._enqueue(work)
-
-    def handle(self, op: str, payload: Payload) -> _Job:
-        return self._enqueue(lambda: self.party.handle(op, payload))
-
-    def act(self, action: Callable[[Party], None]) -> _Job:
-        return self._enqueue(lambda: action(self.party))
-
-    def stop(self) -> None:
-        self._jobs.put(None)
-
-    def _enqueue(self, work: Callable[[], Payload | None]) -> _Job:
+    def do(self, work: Callable[[], Payload | None]) -> _Job:
         job = _Job(work, self._slots)
         self._jobs.put(job)
         if not self.alive:
             self._fail_waiting()
         return job
 
+    def stop(self) -> None:
+        self._jobs.put(None)
+
     def _fail_waiting(self) -> None:
         with suppress(queue.Empty):
             while True:
                 job = self._jobs.get_nowait()
                 if job is not None:
-                    job.future.set_exception(_Lost("its thread has ended"))
+                    job.set_exception(_Lost("its thread has ended"))
 
     def _live(self) -> None:
         one_torch_thread()

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.asfgnn.settings import (

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from autofgl.errors import UserError
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph

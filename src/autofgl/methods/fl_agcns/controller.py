@@ -25,7 +25,7 @@ A generation takes E_weight + 2 calls to every client. Where we differ from the 
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import FLAGCNSClient
 from autofgl.methods.fl_agcns.generations import Generations

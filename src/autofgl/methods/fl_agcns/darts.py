@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from autofgl.federation.federation import Federation
+from autofgl.federation import Federation
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import SharedSuperNet

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from autofgl.federation.federation import Traffic
+from autofgl.federation import Traffic
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import variation
 from autofgl.methods.fl_agcns.objectives import cost_of, objective_values

@@ -8,22 +8,21 @@ On the wire a digest stands before SEAL's bytes: SEAL checks what it loads, but 
 make it end the process instead of raising.
 """
 
-import contextlib
 import hashlib
 import importlib
 import os
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autofgl.errors import UserError
+from autofgl.secure import SecureSumError
 from autofgl.secure.ckks import DEGREE, MODULUS_BITS, grid_step, noise_bound
-from autofgl.secure.interface import SecureSumError
 
 SEED_BYTES = 64
 
@@ -40,11 +39,9 @@ def ciphertexts_for(values: int) -> int:
 
 
 class Cipher:
-    """Encrypts and decrypts with the key that a seed stands for.
+    """Encrypts and decrypts with the key that a secret seed, the same at all parties, stands for.
 
-    Args:
-        seed: Secret bytes, the same at all parties.
-        parties: Most ciphertexts in a sum.
+    At most as many ciphertexts as parties are in a sum.
     """
 
     def __init__(self, seed: bytes, parties: int) -> None:
@@ -66,17 +63,18 @@ class Cipher:
         padded.reshape(-1)[: integers.size] = integers
         slots = padded[:, 0] + 1j * padded[:, 1]
         plain = _seal().Plaintext()
-        with _scratch() as scratch:
-            return [self._encrypt(row, plain, scratch) for row in slots]
+        ciphertexts = []
+        with _Scratch() as scratch:
+            for row in slots:
+                self._encoder.encode(row.tolist(), self._grid, plain)
+                self._encryptor.encrypt_symmetric(plain).save(scratch.path)
+                ciphertexts.append(_with_digest(scratch.read()))
+        return ciphertexts
 
     def decrypt(self, ciphertexts: Sequence[bytes], size: int) -> NDArray[np.int64]:
-        """The integers in a sum of ciphertexts.
-
-        Raises:
-            SecureSumError: They are damaged, or not of this key.
-        """
+        """The integers in a sum of ciphertexts; damaged ones and those of other keys raise."""
         padded = np.empty((ciphertexts_for(size), 2, _SLOTS))
-        with _scratch() as scratch:
+        with _Scratch() as scratch:
             for row, data in zip(padded, check_count(ciphertexts, size), strict=True):
                 slots = self._decrypt(_load(data, self._grid, scratch))
                 row[0], row[1] = slots.real, slots.imag
@@ -85,11 +83,6 @@ class Cipher:
         if padded.size and not max(padded.max(), -padded.min()) <= self._most_noise:
             raise SecureSumError("a ciphertext does not decrypt: it is damaged or of another key")
         return integers.reshape(-1)[:size].astype(np.int64)
-
-    def _encrypt(self, row: NDArray[np.complex128], plain: Any, scratch: "_Scratch") -> bytes:
-        self._encoder.encode(row.tolist(), self._grid, plain)
-        self._encryptor.encrypt_symmetric(plain).save(scratch.path)
-        return _with_digest(scratch.read())
 
     def _decrypt(self, ciphertext: Any) -> NDArray[np.complex128]:
         plain = _seal().Plaintext()
@@ -101,32 +94,24 @@ class Cipher:
 
 
 class Adder:
-    """Adds ciphertexts; it knows the parameters and no key.
-
-    Args:
-        parties: Most ciphertexts in a sum.
-    """
+    """Adds ciphertexts, one of each party at most; it knows the parameters and no key."""
 
     def __init__(self, parties: int) -> None:
         self._evaluator = _seal().Evaluator(_context())
         self._grid = float(grid_step(parties))
 
     def add(self, contributions: Sequence[Sequence[bytes]], size: int) -> list[bytes]:
-        """The sums of all parties' ciphertexts, in order.
-
-        Raises:
-            SecureSumError: One is damaged, or made with other parameters.
-        """
+        """The sums of all parties' ciphertexts, in order; damaged or foreign ones raise."""
         columns = zip(*(check_count(one, size) for one in contributions), strict=True)
-        with _scratch() as scratch:
-            return [self._add(column, scratch) for column in columns]
-
-    def _add(self, column: Sequence[bytes], scratch: "_Scratch") -> bytes:
-        total = _load(column[0], self._grid, scratch)
-        for data in column[1:]:
-            self._evaluator.add_inplace(total, _load(data, self._grid, scratch))
-        total.save(scratch.path)
-        return _with_digest(scratch.read())
+        sums = []
+        with _Scratch() as scratch:
+            for first, *others in columns:
+                total = _load(first, self._grid, scratch)
+                for data in others:
+                    self._evaluator.add_inplace(total, _load(data, self._grid, scratch))
+                total.save(scratch.path)
+                sums.append(_with_digest(scratch.read()))
+        return sums
 
 
 class _Scratch:
@@ -135,35 +120,30 @@ class _Scratch:
     It holds ciphertexts, never keys.
     """
 
-    def __init__(self, descriptor: int, path: str) -> None:
-        self.path = path
-        self._descriptor = descriptor
+    def __enter__(self) -> "_Scratch":
+        if hasattr(os, "memfd_create"):
+            self._file: IO[bytes] = os.fdopen(os.memfd_create("autofgl-ciphertext"), "r+b")
+            self.path = f"/proc/self/fd/{self._file.fileno()}"
+        else:
+            self._file = tempfile.NamedTemporaryFile()
+            self.path = self._file.name
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def read(self) -> bytes:
-        return os.pread(self._descriptor, os.fstat(self._descriptor).st_size, 0)
+        return os.pread(self._file.fileno(), os.fstat(self._file.fileno()).st_size, 0)
 
     def write(self, data: bytes) -> None:
-        os.pwrite(self._descriptor, data, 0)
-        os.ftruncate(self._descriptor, len(data))
-
-
-@contextlib.contextmanager
-def _scratch() -> Iterator[_Scratch]:
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("autofgl-ciphertext")
-        try:
-            yield _Scratch(descriptor, f"/proc/self/fd/{descriptor}")
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            yield _Scratch(file.fileno(), file.name)
+        os.pwrite(self._file.fileno(), data, 0)
+        os.ftruncate(self._file.fileno(), len(data))
 
 
 def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
     ciphertext = _seal().Ciphertext()
     body = data[_DIGEST_BYTES:]
-    if data[:_DIGEST_BYTES] != _digest(body):
+    if data != _with_digest(body):
         raise SecureSumError("a ciphertext is damaged: its digest is wrong")
     scratch.write(body)
     try:
@@ -178,19 +158,11 @@ def _load(data: bytes, scale: float, scratch: _Scratch) -> Any:
 
 
 def _with_digest(body: bytes) -> bytes:
-    return _digest(body) + body
-
-
-def _digest(body: bytes) -> bytes:
-    return hashlib.sha256(body).digest()[:_DIGEST_BYTES]
+    return hashlib.sha256(body).digest()[:_DIGEST_BYTES] + body
 
 
 def check_count(ciphertexts: _Ciphertexts, size: int) -> _Ciphertexts:
-    """The ciphertexts, as many as so many values need and none of them too long.
-
-    Raises:
-        SecureSumError: They are not.
-    """
+    """The ciphertexts, which must be as many as the values need, and none of them too long."""
     if len(ciphertexts) != ciphertexts_for(size):
         raise SecureSumError(
             f"{size} values need {ciphertexts_for(size)} ciphertexts, {len(ciphertexts)} came"

@@ -25,9 +25,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from autofgl.secure import SecureSumError
 from autofgl.secure.ckks import DEGREE
 from autofgl.secure.ckks.cipher import Adder, Cipher, check_count, ciphertexts_for
-from autofgl.secure.interface import SecureSumError
 from autofgl.workers import TaskError, WorkerLost, WorkerPool, shared_pool
 
 _HEAD = struct.Struct("<7sIQ")  # kind, most ciphertexts in a sum, values of a party
@@ -39,12 +39,7 @@ _adder = lru_cache(maxsize=16)(Adder)
 
 
 class ParallelCipher:
-    """Encrypts and decrypts as :class:`autofgl.secure.ckks.cipher.Cipher` does, on all cores.
-
-    Args:
-        seed: Secret bytes, the same at all parties.
-        parties: Most ciphertexts in a sum.
-    """
+    """Encrypts and decrypts as :class:`autofgl.secure.ckks.cipher.Cipher` does, on all cores."""
 
     def __init__(self, seed: bytes, parties: int) -> None:
         self._cipher = Cipher(seed, parties)
@@ -59,58 +54,47 @@ class ParallelCipher:
         pool = ckks_pool()
         if pool is None or ciphertexts_for(integers.size) <= _FEWEST:
             return self._cipher.encrypt(integers)
-        tasks = [
-            _task("encrypt", self._parties, piece, [self._seed, integers[piece].tobytes()])
-            for piece in _pieces(integers.size, pool.size)
-        ]
-        return check_count(_run(pool, "encrypt", tasks), integers.size)
+
+        def parts(piece: slice) -> list[bytes]:
+            return [self._seed, integers[piece].tobytes()]
+
+        answers = _run(pool, "encrypt", self._parties, integers.size, parts)
+        return check_count(answers, integers.size)
 
     def decrypt(self, ciphertexts: Sequence[bytes], size: int) -> NDArray[np.int64]:
-        """The integers in a sum of ciphertexts.
-
-        Raises:
-            SecureSumError: They are damaged, or not of this key.
-        """
+        """The integers in a sum of ciphertexts; damaged ones and those of other keys raise."""
         pool = ckks_pool()
         if pool is None or ciphertexts_for(size) <= _FEWEST:
             return self._cipher.decrypt(ciphertexts, size)
         check_count(ciphertexts, size)
-        tasks = [
-            _task("decrypt", self._parties, piece, [self._seed, *_part(ciphertexts, piece)])
-            for piece in _pieces(size, pool.size)
-        ]
-        integers = bytearray().join(_run(pool, "decrypt", tasks))
+
+        def parts(piece: slice) -> list[bytes]:
+            return [self._seed, *_part(ciphertexts, piece)]
+
+        integers = bytearray().join(_run(pool, "decrypt", self._parties, size, parts))
         if len(integers) != 8 * size:
             raise SecureSumError("a CKKS worker gave a wrong answer")
         return np.frombuffer(integers, np.int64)
 
 
 class ParallelAdder:
-    """Adds ciphertexts as :class:`autofgl.secure.ckks.cipher.Adder` does, on all cores.
-
-    Args:
-        parties: Most ciphertexts in a sum.
-    """
+    """Adds ciphertexts as :class:`autofgl.secure.ckks.cipher.Adder` does, on all cores."""
 
     def __init__(self, parties: int) -> None:
         self._adder = Adder(parties)
         self._parties = parties
 
     def add(self, contributions: Sequence[Sequence[bytes]], size: int) -> list[bytes]:
-        """The sums of all parties' ciphertexts, in order.
-
-        Raises:
-            SecureSumError: A ciphertext is damaged, or made with other parameters.
-        """
+        """The sums of all parties' ciphertexts, in order; damaged or foreign ones raise."""
         pool = ckks_pool()
         if pool is None:
             return self._adder.add(contributions, size)
         rows = [check_count(one, size) for one in contributions]
-        tasks = [
-            _task("add", self._parties, piece, [data for row in rows for data in _part(row, piece)])
-            for piece in _pieces(size, pool.size)
-        ]
-        return check_count(_run(pool, "add", tasks), size)
+
+        def parts(piece: slice) -> list[bytes]:
+            return [data for row in rows for data in _part(row, piece)]
+
+        return check_count(_run(pool, "add", self._parties, size, parts), size)
 
 
 def ckks_pool() -> WorkerPool | None:
@@ -129,11 +113,7 @@ def available_cores() -> list[int]:
 
 
 def answer_ckks(task: bytes, canceled: Callable[[], bool]) -> bytes:  # noqa: ARG001
-    """Do what a task asks for: what a worker does.
-
-    Raises:
-        SecureSumError: A ciphertext is damaged, or not of this key.
-    """
+    """Do what a task asks for: what a worker does."""
     head, *parts = _unpack(task)
     kind, parties, size = _HEAD.unpack(head)
     if kind.rstrip(b"\0") == b"add":
@@ -163,8 +143,11 @@ def _task(kind: str, parties: int, piece: slice, parts: Sequence[bytes]) -> list
     return _packed([_HEAD.pack(kind.encode(), parties, piece.stop - piece.start), *parts])
 
 
-def _run(pool: WorkerPool, kind: str, tasks: Sequence[list[bytes]]) -> list[bytes]:
-    """The parts of all answers, in order."""
+def _run(
+    pool: WorkerPool, kind: str, parties: int, size: int, parts: Callable[[slice], list[bytes]]
+) -> list[bytes]:
+    """The parts of the answers to a task for each piece, in order."""
+    tasks = [_task(kind, parties, piece, parts(piece)) for piece in _pieces(size, pool.size)]
     try:
         return [part for answer in pool.run(tasks) for part in _unpack(answer)]
     except TaskError as error:

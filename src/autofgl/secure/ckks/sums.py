@@ -1,15 +1,11 @@
 """Sums under CKKS: the parties share a secret key, the server adds what it cannot read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure.ckks import FRACTION_BITS, capacity
-from autofgl.secure.ckks.cipher import SEED_BYTES
-from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
-from autofgl.secure.contributions import FixedPoint, Header, flatten, take_field, take_names
-from autofgl.secure.interface import (
+from autofgl.secure import (
     Array,
     Ask,
     Payload,
@@ -20,6 +16,10 @@ from autofgl.secure.interface import (
     SumVectors,
     Total,
 )
+from autofgl.secure.ckks import FRACTION_BITS, capacity
+from autofgl.secure.ckks.cipher import SEED_BYTES
+from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
+from autofgl.secure.contributions import FixedPoint, Header, flatten, take_field, take_names
 from autofgl.secure.keys import KeyedClient, KeyedServer
 
 
@@ -34,11 +34,12 @@ class CkksClient(KeyedClient):
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
+        self._phases["decrypt"] = self._decrypt
 
     def protect(
         self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
     ) -> Payload:
-        """See :class:`autofgl.secure.interface.SumClient`."""
+        """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
         layout, flat = flatten(vectors)
         ciphertexts = self._ready().encrypt(self._fixed_point.encode(flat))
@@ -47,12 +48,9 @@ class CkksClient(KeyedClient):
         return {**header.to_payload(), "ciphertexts": ciphertexts}
 
     def open(self, sealed: Payload) -> SumVectors:
-        """See :class:`autofgl.secure.interface.SumClient`."""
+        """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         return header.layout.split(self._read(header, sealed))
-
-    def _phases(self) -> dict[str, Callable[[Payload], Payload]]:
-        return {"decrypt": self._decrypt}
 
     def _forget(self) -> None:
         super()._forget()
@@ -97,12 +95,12 @@ class CkksServer(KeyedServer):
         self._adder: ParallelAdder | None = None
 
     def setup(self, ask: Ask) -> None:
-        """See :class:`autofgl.secure.interface.SumServer`."""
+        """See :class:`autofgl.secure.SumServer`."""
         self._adder = ParallelAdder(len(self._parties))
         super().setup(ask)
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
-        """See :class:`autofgl.secure.interface.SumServer`."""
+        """See :class:`autofgl.secure.SumServer`."""
         header, message = self._add(tag, "server", contributions)
         contributors = tuple(message["contributors"])
         for name in contributors:
@@ -115,7 +113,7 @@ class CkksServer(KeyedServer):
         raise SecureSumError(f"'{tag}' cannot be opened: no party decrypted it")
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
-        """See :class:`autofgl.secure.interface.SumServer`."""
+        """See :class:`autofgl.secure.SumServer`."""
         return self._add(tag, "parties", contributions)[1]
 
     def _add(

@@ -9,8 +9,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
+from autofgl.secure import SecureSumError, SumSettings
 from autofgl.secure.contributions import FixedPoint
-from autofgl.secure.interface import SecureSumError, SumSettings
 from autofgl.secure.keys import bind_parts
 
 #: Steps of 2**-40 are finer than a float32 of magnitude 2**-16 can tell apart.
@@ -58,9 +58,6 @@ class Words:
     the server does not know; so k * g is removed at the price of one stream. With k = 2**j * odd,
     the lowest j bits of k * g are zeros and its other bits are uniform. The values are therefore
     shifted up by :attr:`guard` bits, so that those j bits say nothing.
-
-    Args:
-        settings: The run's parties and precision.
     """
 
     def __init__(self, settings: SumSettings) -> None:
@@ -70,35 +67,23 @@ class Words:
         self._for_server = FixedPoint(self.fraction_bits, 2**63 - 1, count)
         self._for_parties = FixedPoint(self.fraction_bits, (2**63 - 1) >> self.guard, count)
 
-    def encode(self, values: NDArray[np.float64]) -> NDArray[np.uint64]:
-        """Words for the server to read in their sum.
-
-        Raises:
-            SecureSumError: A value is too large.
-        """
-        return self._for_server.encode(values).view(np.uint64)
-
-    def decode(self, words: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The values of a sum of what :meth:`encode` made."""
-        return self._for_server.decode(words.view(np.int64))
-
-    def encode_for_parties(
-        self, values: NDArray[np.float64], group_key: bytes
+    def encode(
+        self, values: NDArray[np.float64], group_key: bytes | None = None
     ) -> NDArray[np.uint64]:
-        """Words whose sum only the holders of the key can read.
-
-        Raises:
-            SecureSumError: A value is too large.
-        """
+        """Words whose sum the server can read, or only the holders of a key."""
+        if group_key is None:
+            return self._for_server.encode(values).view(np.uint64)
         words = self._for_parties.encode(values).view(np.uint64)
         words <<= np.uint64(self.guard)
         add_stream(words, group_key)
         return words
 
-    def decode_for_parties(
-        self, words: NDArray[np.uint64], group_key: bytes, contributors: int
+    def decode(
+        self, words: NDArray[np.uint64], group_key: bytes | None = None, contributors: int = 0
     ) -> NDArray[np.float64]:
-        """The values of a sum of what :meth:`encode_for_parties` made."""
+        """The values of a sum of what :meth:`encode` made."""
+        if group_key is None:
+            return self._for_server.decode(words.view(np.int64))
         mask = np.zeros_like(words)
         add_stream(mask, group_key)
         values = (words - mask * np.uint64(contributors)).view(np.int64)

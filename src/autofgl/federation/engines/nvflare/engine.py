@@ -13,13 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from pathlib import Path
 
 from autofgl.errors import FederationError, PayloadError, UserError
+from autofgl.federation import Traffic, require
 from autofgl.federation.engines.nvflare.line import Answer, JobLine
-from autofgl.federation.federation import Traffic, require
 from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload, decode, encode
 
@@ -35,8 +34,6 @@ class NVFlare:
     """A federation over a running job.
 
     Args:
-        line: The line to the job.
-        parties: Names of the sites that take part, in order.
         folder: Where the coordinator keeps its own part of checkpoints.
         patience: Seconds without a sign of life after which a site counts as lost.
         keep_job: Whether the job goes on when the federation is closed, for another one.
@@ -71,9 +68,7 @@ class NVFlare:
     def hello(self, payload: Payload) -> dict[str, Payload]:
         """Greet all sites; each answers what must be clear before parties are built.
 
-        Raises:
-            UserError: A site refuses to take part; the message says which and why.
-            FederationError: A site failed or was lost.
+        A site that refuses is a ``UserError``, one that fails or is lost a ``FederationError``.
         """
         return self._control("@hello", payload)
 
@@ -106,10 +101,9 @@ class NVFlare:
         timeout: float | None = None,
         min_ok: int | None = None,
     ) -> Replies:
-        """See :class:`autofgl.federation.federation.Federation`."""
+        """See :class:`autofgl.federation.Federation`."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        called = list(self._parties if to is None else to)
-        own = each or {}
+        called, own = list(self._parties if to is None else to), each or {}
         common = encode(payload or {}) if any(name not in own for name in called) else b""
         futures: dict[str, Future[Answer]] = {}
         for name in called:
@@ -182,7 +176,10 @@ class NVFlare:
             elif answer.kind == "ok":
                 if metered:
                     self.meter.count("up", op, len(answer.data))
-                outcomes[name] = _decoded(answer.data, self._limit)
+                try:
+                    outcomes[name] = decode(answer.data, self._limit)
+                except PayloadError as error:
+                    outcomes[name] = Failure("exception", f"sent a malformed answer: {error}")
             else:
                 outcomes[name] = Failure(answer.kind, answer.message)
                 if answer.kind == "lost":
@@ -247,7 +244,7 @@ class _LifeWatch:
             left = self._patience / 4 if deadline is None else deadline - now
             try:
                 return future.result(max(0.0, min(left, self._patience / 4)))
-            except FutureTimeoutError:
+            except TimeoutError:
                 if deadline is not None and time.monotonic() >= deadline:
                     return None
             silent = time.monotonic() - self._alive_at[name]
@@ -264,12 +261,5 @@ class _LifeWatch:
                 ping.add_done_callback(partial(self._hear, name))
 
     def _hear(self, name: str, done: "Future[Answer]") -> None:
-        if not done.cancelled() and done.result().kind == "ok":
+        if done.result().kind == "ok":
             self._alive_at[name] = time.monotonic()
-
-
-def _decoded(data: bytes, limit: int) -> Payload | Failure:
-    try:
-        return decode(data, limit)
-    except PayloadError as error:
-        return Failure("exception", f"sent a malformed answer: {error}")

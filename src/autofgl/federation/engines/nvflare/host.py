@@ -50,13 +50,9 @@ class SiteBuilder(Protocol):
 
 
 class PartyHost:
-    """Keeps one party and answers for it.
+    """Keeps one party, which the server has a site build, and answers for it.
 
-    Args:
-        name: The party's name.
-        builder: Builds the party once the server asks for it.
-        folder: Where checkpoints are kept, below a folder for each run.
-        send: The line to the peers.
+    Checkpoints are below a folder for each run; ``send`` is the line to the peers.
     """
 
     def __init__(self, name: str, builder: SiteBuilder, folder: Path, send: Send) -> None:
@@ -71,9 +67,9 @@ class PartyHost:
         self._controls: Mapping[str, Callable[[Payload], Payload | None]] = {
             "@hello": builder.hello,
             "@open": self._open,
-            "@checkpoint": self._checkpoint,
-            "@restore": self._restore,
-            "@forget": self._forget,
+            "@checkpoint": lambda asked: PartyStates.save(*self._place(asked), self._built()),
+            "@restore": lambda asked: PartyStates.restore(*self._place(asked), self._built()),
+            "@forget": lambda asked: PartyStates.remove(*self._place(asked)),
         }
 
     def answer(self, caller: str, op: str, data: bytes) -> bytes:
@@ -83,8 +79,8 @@ class PartyHost:
         if self._gone and (op != "@open" or caller != _SERVER):
             return _failed(Failure("lost", self._gone))
         if caller != _SERVER:
-            return _framed(lambda: self._for_peer(op, data))
-        done = self._thread.submit(_framed, lambda: self._for_server(op, data))
+            return _framed(lambda: self._handle(op, data, by_peer=True))
+        done = self._thread.submit(_framed, lambda: self._handle(op, data))
         try:
             answer = done.result()
         except BaseException as error:  # a party that exits is lost, as its process would be
@@ -97,14 +93,11 @@ class PartyHost:
         """Let the thread go."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _for_server(self, op: str, data: bytes) -> Payload:
+    def _handle(self, op: str, data: bytes, by_peer: bool = False) -> Payload:
         payload = decode(data, self._builder.limit)
-        if op in self._controls:
+        if op in self._controls and not by_peer:
             return self._controls[op](payload) or {}
-        return self._built().handle(op, payload)
-
-    def _for_peer(self, op: str, data: bytes) -> Payload:
-        return self._built().handle_peer(op, decode(data, self._builder.limit))
+        return self._built().handle(op, payload, by_peer)
 
     def _built(self) -> Party:
         if self._party is None:
@@ -123,17 +116,10 @@ class PartyHost:
         self._states = PartyStates(folder)
         self._party = party
 
-    def _checkpoint(self, payload: Payload) -> None:
-        party = self._built()
-        self._states.save(_safe(payload.get("tag")), self._name, party)
-
-    def _restore(self, payload: Payload) -> None:
-        party = self._built()
-        self._states.restore(_safe(payload.get("tag")), self._name, party)
-
-    def _forget(self, payload: Payload) -> None:
+    def _place(self, payload: Payload) -> tuple[PartyStates, str, str]:
+        """Where a checkpoint of the open party is."""
         self._built()
-        self._states.remove(_safe(payload.get("tag")), self._name)
+        return self._states, _safe(payload.get("tag")), self._name
 
 
 class _PeerLine:

@@ -7,6 +7,8 @@ this stub and refuses everything else.
 
 import importlib.util
 import json
+import select
+import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
@@ -17,7 +19,7 @@ from typing import Any
 
 from autofgl.atomic import write_text
 from autofgl.errors import FederationError, UserError
-from autofgl.federation.engines.nvflare.line import JobLine, PipeListener, unpack_message
+from autofgl.federation.engines.nvflare.line import JobLine, Pipe, unpack_message
 from autofgl.version import __version__
 
 #: Who submits jobs. There is one, on the server's machine.
@@ -50,11 +52,7 @@ _ENDED = ("FINISHED", "FAILED", "ABORTED", "ABANDONED")
 
 
 def check_installed() -> None:
-    """Refuse to begin without NVFlare.
-
-    Raises:
-        UserError: It is not installed; the message says how to.
-    """
+    """Refuse to begin without NVFlare, with a ``UserError`` that says how to install it."""
     if importlib.util.find_spec("nvflare") is None:
         raise UserError("this needs NVFlare: pip install 'autofgl[nvflare]'")
 
@@ -71,26 +69,22 @@ def client_config() -> dict[str, Any]:
     }
 
 
-def _server_config() -> dict[str, Any]:
-    """What the server's own job process is sent."""
+def write_job(folder: Path, sites: Sequence[str]) -> Path:
+    """A job for these sites, all of which must be there."""
     arguments = {
         "server_obj_id": "_server",
         "max_call_threads": _SERVER_THREADS,
         "sync_task_timeout": 120,
     }
-    return {
+    server_config = {
         "format_version": 2,
         "workflows": [{"id": "controller", "path": _CONTROLLER, "args": arguments}],
         "components": [{"id": "_server", "path": _BRIDGE, "args": {}}],
     }
-
-
-def write_job(folder: Path, sites: Sequence[str]) -> Path:
-    """A job for these sites, all of which must be there."""
     config = folder / "app" / CONFIG
     config.mkdir(parents=True, exist_ok=True)
     (config / CLIENT_FILE).write_text(json.dumps(client_config()))
-    (config / SERVER_FILE).write_text(json.dumps(_server_config()))
+    (config / SERVER_FILE).write_text(json.dumps(server_config))
     meta = {
         "name": folder.name,
         "min_clients": len(sites),
@@ -104,8 +98,7 @@ def write_job(folder: Path, sites: Sequence[str]) -> Path:
 class ServerSession:
     """The coordinator's connection to the NVFlare server: who is there, run this job, stop it.
 
-    Raises:
-        FederationError: The server does not answer, for so many seconds.
+    A server that does not answer, or refuses, is a ``FederationError``.
     """
 
     def __init__(self, kit: Path, seconds: float = 30.0) -> None:
@@ -161,39 +154,29 @@ def open_line(
 ) -> JobLine:
     """Start a job at sites that are connected, and wait for its bridge.
 
-    Args:
-        kit: The server's kit, where the bridge reads the address of the line.
-        await_end: Whether closing the line waits for the job's end.
-
-    Raises:
-        UserError: A site refused the job.
-        FederationError: The job failed or did not start in time.
+    The bridge reads the line's address in the server's kit; closing the line can await the job's
+    end. A job that a site refuses is a ``UserError``, one that fails a ``FederationError``.
     """
-    listener = PipeListener()
-    try:
-        write_text(kit / "local" / LINE_FILE, json.dumps({"address": listener.address}))
+    with TemporaryDirectory(prefix="autofgl-") as own, socket.socket(socket.AF_UNIX) as listener:
+        address = f"{own}/line"
+        listener.bind(address)
+        listener.listen(1)
+        write_text(kit / "local" / LINE_FILE, json.dumps({"address": address}))
         job = session.submit(sites)
         deadline = time.monotonic() + seconds
-        while (pipe := listener.accept(0.5)) is None:
-            ended = session.ended(job)
-            if ended:
-                raise _failed(session, job, ended)
+        while not select.select([listener], [], [], 0.5)[0]:
+            if ended := session.ended(job):
+                if refusals := session.refusals(job):
+                    raise UserError(f"sites refuse the job: {'; '.join(refusals)}")
+                raise FederationError(f"the job ended before it began: {ended}")
             if time.monotonic() > deadline:
                 session.abort(job)
                 raise FederationError(f"the job did not start within {seconds:.0f} s")
-        note, _ = unpack_message(pipe.receive())
-        if note["kind"] != "ready":
-            raise FederationError(f"the job is not ready: {note['message']}")
-        return JobLine(pipe, (lambda: _await_end(session, job)) if await_end else (lambda: None))
-    finally:
-        listener.close()
-
-
-def _failed(session: ServerSession, job: str, ended: str) -> Exception:
-    refusals = session.refusals(job)
-    if refusals:
-        return UserError(f"sites refuse the job: {'; '.join(refusals)}")
-    return FederationError(f"the job ended before it began: {ended}")
+        pipe = Pipe(listener.accept()[0])
+    note, _ = unpack_message(pipe.receive())
+    if note["kind"] != "ready":
+        raise FederationError(f"the job is not ready: {note['message']}")
+    return JobLine(pipe, (lambda: _await_end(session, job)) if await_end else (lambda: None))
 
 
 def _await_end(session: ServerSession, job: str) -> None:

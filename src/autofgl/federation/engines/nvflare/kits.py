@@ -20,15 +20,9 @@ from typing import Any
 
 from autofgl.atomic import write_text
 from autofgl.errors import UserError
-from autofgl.federation.engines.nvflare.job import (
-    ALLOWED,
-    COORDINATOR,
-    VALIDATOR,
-    check_installed,
-)
+from autofgl.federation.engines.nvflare.job import ALLOWED, COORDINATOR, VALIDATOR, check_installed
 
 _PROJECT = "autofgl"
-_ORG = "autofgl"
 #: What a server and a site allow, and how they log: one file, ``log.txt``, in the kit and in each
 #: job's folder.
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -38,34 +32,20 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 
 @dataclass(frozen=True)
 class Kits:
-    """Where the kits of a federation are.
-
-    Attributes:
-        server: The server's kit.
-        coordinator: The kit of who submits jobs.
-        sites: The sites' kits by name.
-        authority: The CA's key and certificate; keep it off line.
-    """
+    """Where the kits of a federation are; ``coordinator`` is the kit of who submits jobs."""
 
     server: Path
     coordinator: Path
     sites: dict[str, Path]
+    #: The CA's key and certificate; keep it off line.
     authority: Path
 
 
 def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: int = 360) -> Kits:
     """Make a CA, or use the one that is there already, and issue a kit for each machine.
 
-    Args:
-        folder: Where the kits are put; a ``ca`` in it is used again, so that sites can be added
-            and certificates renewed.
-        server: Name or address by which the sites reach the server.
-        port: The one port that the server listens on.
-        sites: Names of the sites.
-        days: How long a new CA is valid.
-
-    Raises:
-        UserError: A name cannot be used, or NVFlare is not installed.
+    A ``ca`` in the folder is used again, so that sites can be added and certificates renewed. The
+    server has one port and is reached by that name or address; a new CA is valid for some days.
     """
     check_installed()
     for name in sites:
@@ -73,8 +53,7 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
             raise UserError(f"'{name}' is no name for a site: use letters, digits, '-' and '_'")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
-    work = folder / ".work"
-    authority = folder / "ca"
+    work, authority = folder / ".work", folder / "ca"
     shutil.rmtree(work, ignore_errors=True)
     try:
         made = _provision(work, _project(server, port, sites, days), authority)
@@ -88,7 +67,12 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
         raise UserError(f"cannot make kits: {error}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    _restrict(kits)
+    for kit in (kits.server, *kits.sites.values()):
+        refresh_kit(kit)
+    for kit in (kits.server, kits.coordinator, *kits.sites.values(), kits.authority):
+        kit.chmod(0o700)  # closed to other users
+        for key in kit.rglob("*.key"):
+            key.chmod(0o600)
     return kits
 
 
@@ -113,9 +97,11 @@ def _provision(work: Path, project: dict[str, Any], authority: Path) -> Path:
 
 def _project(server: str, port: int, sites: Sequence[str], days: int) -> dict[str, Any]:
     def participant(name: str, kind: str, **more: Any) -> dict[str, Any]:
-        return {"name": name, "type": kind, "org": _ORG, **more}
+        return {"name": name, "type": kind, "org": _PROJECT, **more}
 
-    impl = "nvflare.lighter.impl"
+    def builder(name: str, **arguments: Any) -> dict[str, Any]:
+        return {"path": f"nvflare.lighter.impl.{name}", "args": arguments}
+
     return {
         "api_version": 3,
         "name": _PROJECT,
@@ -126,17 +112,12 @@ def _project(server: str, port: int, sites: Sequence[str], days: int) -> dict[st
             participant(COORDINATOR, "admin", role="project_admin"),
         ],
         "builders": [
-            _part(f"{impl}.workspace.WorkspaceBuilder", template_file=["master_template.yml"]),
-            _part(f"{impl}.static_file.StaticFileBuilder", config_folder="config", scheme="grpc"),
-            _part(f"{impl}.cert.CertBuilder", root_valid_days=days),
-            _part(f"{impl}.signature.SignatureBuilder"),
+            builder("workspace.WorkspaceBuilder", template_file=["master_template.yml"]),
+            builder("static_file.StaticFileBuilder", config_folder="config", scheme="grpc"),
+            builder("cert.CertBuilder", root_valid_days=days),
+            builder("signature.SignatureBuilder"),
         ],
     }
-
-
-def _part(path: str, **arguments: Any) -> dict[str, Any]:
-    """A class that NVFlare builds, with its arguments."""
-    return {"path": path, "args": arguments}
 
 
 def _install(source: Path, target: Path, local: bool = False) -> Path:
@@ -153,16 +134,6 @@ def _install(source: Path, target: Path, local: bool = False) -> Path:
         for path in (target / "startup").glob(extra):
             path.unlink()
     return target
-
-
-def _restrict(kits: Kits) -> None:
-    """Write what each machine allows, and close the kits to other users."""
-    for kit in (kits.server, *kits.sites.values()):
-        refresh_kit(kit)
-    for kit in (kits.server, kits.coordinator, *kits.sites.values(), kits.authority):
-        kit.chmod(0o700)
-        for key in kit.rglob("*.key"):
-            key.chmod(0o600)
 
 
 def refresh_kit(kit: Path) -> None:

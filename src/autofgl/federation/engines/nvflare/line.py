@@ -2,26 +2,24 @@
 
 A message is a note (what the engine says about a payload) and the payload's own bytes: length of
 the note u32 | note | payload. The note is an encoded payload itself, so nothing but our one codec
-ever reads what a network delivers. The socket is a Unix socket between two processes of one user.
+ever reads what a network delivers. On the socket, a Unix socket between two processes of one user,
+each is a frame of :mod:`autofgl.workers`.
 """
 
 import contextlib
 import itertools
-import shutil
 import socket
 import struct
-import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from autofgl.errors import FederationError, PayloadError
-from autofgl.federation.payload import MAX_BYTES, Payload, decode, encode
+from autofgl.errors import PayloadError
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.workers import FrameError, read_frame, write_frame
 
 _NOTE_LENGTH = struct.Struct("<I")
-_MESSAGE_LENGTH = struct.Struct("<Q")
 _MAX_NOTE = 1 << 20
 _KINDS = ("ok", "timeout", "lost", "exception", "refused")
 
@@ -33,11 +31,7 @@ def pack_message(note: Payload, data: bytes = b"") -> bytes:
 
 
 def unpack_message(message: bytes) -> tuple[Payload, bytes]:
-    """The note and the payload's bytes.
-
-    Raises:
-        PayloadError: The message is not one of ours.
-    """
+    """The note and the payload's bytes; ``PayloadError`` if the message is not one of ours."""
     if type(message) is not bytes or len(message) < _NOTE_LENGTH.size:
         raise PayloadError("message is truncated or of another kind")
     (size,) = _NOTE_LENGTH.unpack_from(message)
@@ -52,22 +46,17 @@ def unpack_answer(message: bytes) -> tuple[Payload, bytes]:
 
     The note has ``kind`` (``ok`` or that of a failure), ``message``, and ``peer``: sizes of the
     messages to and from peers since the last answer, by operation.
-
-    Raises:
-        PayloadError: The message is not an answer.
     """
     note, body = unpack_message(message)
     peer = note.get("peer", {})
-    sizes = list(peer.values()) if type(peer) is dict else [None]
+    rows: list[Any] = list(peer.values()) if type(peer) is dict else [None]
     if note.get("kind") not in _KINDS or type(note.get("message")) is not str:
         raise PayloadError("the note of an answer is malformed")
-    if not all(type(row) is list and all(_is_size(size) for size in row) for row in sizes):
+    if any(type(row) is not list for row in rows) or any(
+        type(size) is not int or size < 0 for row in rows for size in row
+    ):
         raise PayloadError("the sizes in the note of an answer are malformed")
     return {"kind": note["kind"], "message": note["message"], "peer": peer}, body
-
-
-def _is_size(value: object) -> bool:
-    return type(value) is int and value >= 0
 
 
 class Pipe:
@@ -75,6 +64,8 @@ class Pipe:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self._reader = connected.makefile("rb")
+        self._writer = connected.makefile("wb")
         self._lock = threading.Lock()
 
     @classmethod
@@ -86,60 +77,26 @@ class Pipe:
 
     def send(self, message: bytes) -> None:
         """Send one message; raises ``OSError`` if the other end is gone."""
-        with self._lock:
-            self._socket.sendall(_MESSAGE_LENGTH.pack(len(message)))
-            self._socket.sendall(message)
+        try:
+            with self._lock:
+                write_frame(self._writer, message)
+        except ValueError as error:  # it was closed at this end
+            raise OSError(str(error)) from error
 
     def receive(self) -> bytes:
         """The next message; raises ``EOFError`` or ``OSError`` if the other end is gone."""
-        (size,) = _MESSAGE_LENGTH.unpack(self._read(_MESSAGE_LENGTH.size))
-        if size > 2 * MAX_BYTES:
-            raise EOFError(f"a message of {size:,} bytes is larger than is accepted")
-        return self._read(size)
+        try:
+            return read_frame(self._reader)
+        except (FrameError, ValueError) as error:
+            raise EOFError(str(error)) from error
 
     def close(self) -> None:
         """Hang up; wakes a thread that receives."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def _read(self, size: int) -> bytes:
-        buffer = bytearray(size)
-        view = memoryview(buffer)
-        while view:
-            count = self._socket.recv_into(view)
-            if not count:
-                raise EOFError("the other end has gone")
-            view = view[count:]
-        return bytes(buffer)
-
-
-class PipeListener:
-    """The accepting end, in a folder that only this user can enter."""
-
-    def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="autofgl-"))
-        self.address = str(self._folder / "line")
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.bind(self.address)
-        self._socket.listen(1)
-
-    def accept(self, seconds: float) -> Pipe | None:
-        """The other end, or nothing if it does not come in time."""
-        self._socket.settimeout(seconds)
-        try:
-            connected, _ = self._socket.accept()
-        except TimeoutError:
-            return None
-        except OSError as error:
-            raise FederationError(f"the line to the job is closed: {error}") from error
-        connected.settimeout(None)
-        return Pipe(connected)
-
-    def close(self) -> None:
-        """Take no more connections."""
-        self._socket.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for end in (self._writer, self._reader, self._socket):
+            with contextlib.suppress(OSError):
+                end.close()
 
 
 class Answer(NamedTuple):
@@ -194,17 +151,15 @@ class JobLine:
     def _receive(self) -> None:
         with contextlib.suppress(EOFError, OSError, PayloadError):
             while True:
-                self._take(*unpack_message(self._pipe.receive()))
+                note, data = unpack_message(self._pipe.receive())
+                answer = Answer(note["kind"], note["message"])
+                if answer.kind == "ok":
+                    answer = self._site_answer(data)
+                with self._lock:
+                    future = self._waiting.pop(note["id"], None)
+                if future is not None:
+                    future.set_result(answer)
         self._end("the server's job has ended")
-
-    def _take(self, note: Payload, data: bytes) -> None:
-        answer = Answer(note["kind"], note["message"])
-        if answer.kind == "ok":
-            answer = self._site_answer(data)
-        with self._lock:
-            future = self._waiting.pop(note["id"], None)
-        if future is not None:
-            future.set_result(answer)
 
     def _site_answer(self, message: bytes) -> Answer:
         """A site's own message; a site that sends something else has failed."""

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from autofgl.errors import FederationError
@@ -39,9 +39,13 @@ _START_S = 180.0
 def start_kit(kit: Path, site: str = "") -> "subprocess.Popen[bytes]":
     """Start the server, or a site, in the background; what it prints goes to ``console.txt``."""
     (kit / "transfer").mkdir(exist_ok=True)
+    module, config = _SITE if site else _SERVER
+    settings = ["secure_train=true", "org=autofgl", "config_folder=config"]
+    who = [f"uid={site}", f"heart_beat_interval={_REPORT_S}"] if site else []
+    program = [sys.executable, "-u", "-m", module, "-m", str(kit.absolute()), "-s", config]
     with (kit / "console.txt").open("ab") as console:
         return subprocess.Popen(
-            _command(kit, site),
+            [*program, "--set", *who, *settings],
             cwd=kit,
             stdin=subprocess.DEVNULL,
             stdout=console,
@@ -50,14 +54,6 @@ def start_kit(kit: Path, site: str = "") -> "subprocess.Popen[bytes]":
             env={**os.environ, "OMP_NUM_THREADS": "1", "GRPC_VERBOSITY": "ERROR"},
             start_new_session=True,
         )
-
-
-def _command(kit: Path, site: str) -> list[str]:
-    module, config = _SITE if site else _SERVER
-    settings = ["secure_train=true", "org=autofgl", "config_folder=config"]
-    who = [f"uid={site}", f"heart_beat_interval={_REPORT_S}"] if site else []
-    program = [sys.executable, "-u", "-m", module, "-m", str(kit.absolute()), "-s", config]
-    return [*program, "--set", *who, *settings]
 
 
 def running(*kits: Path) -> list[int]:
@@ -105,7 +101,7 @@ def _clean(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-class Loopback:
+class Loopback(AbstractContextManager["Loopback"]):
     """Processes of a server and of sites on this machine, with mutual TLS among them.
 
     Kits and keys are in a temporary folder of this user alone. They and the processes are gone when
@@ -125,9 +121,6 @@ class Loopback:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> "Loopback":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
