@@ -7,13 +7,10 @@ from typing import NamedTuple
 
 
 class Learns(NamedTuple):
-    """What one party learns in a run.
+    """What one party learns in a run, whatever the ``--secure`` mode, and what besides with none or
+    one.
 
-    Attributes:
-        who: The party, or *nobody*.
-        always: What it learns with any ``--secure`` mode.
-        none: What it learns besides with ``--secure none``.
-        secure: What it learns besides with a secure mode; for *nobody*, what else stays hidden.
+    For *nobody*, ``secure`` says what else stays hidden.
     """
 
     who: str
@@ -83,7 +80,7 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
     "separate": (
         Learns("server", "each client's node counts, losses and accuracies, and its final model"),
         Learns("clients", "nothing about each other"),
-        Learns("nobody", "features, labels or edges of another client"),
+        _NOBODY._replace(secure=""),
     ),
     "fedavg": (
         Learns(
@@ -145,7 +142,7 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
             "`share=all` also x·W of the first; with `share=none` nothing",
         ),
         Learns("other clients", "the averaged weights"),
-        Learns("nobody", "features, labels or edges of another client"),
+        _NOBODY._replace(secure=""),
     ),
     "graphfl": (
         *_GRAPHFL,

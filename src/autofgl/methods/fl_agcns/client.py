@@ -19,11 +19,7 @@ from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_c
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.clients import average, weighted
-from autofgl.runtime.local_model import (
-    WORST_LOSS,
-    ClientData,
-    input_features,
-)
+from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features
 from autofgl.runtime.rounds import RoundClient, Sharing
 from autofgl.runtime.state import load, save
 from autofgl.search.evolution import Variation

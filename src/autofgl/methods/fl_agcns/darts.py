@@ -40,11 +40,7 @@ from autofgl.nn.supernet.relaxed import (
     most_likely_genotype,
 )
 from autofgl.runtime.clients import average, weighted
-from autofgl.runtime.local_model import (
-    WORST_LOSS,
-    ClientData,
-    all_finite,
-)
+from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
@@ -176,10 +172,7 @@ class FLDarts(Method):
         self._prior = initial_logits(self._space)
         self._alpha = torch.zeros(len(self._prior), dtype=torch.float64, requires_grad=True)
         self._optimizer = torch.optim.Adam(
-            [self._alpha],
-            lr=settings.arch_lr,
-            betas=BETAS,
-            weight_decay=settings.arch_weight_decay,
+            [self._alpha], lr=settings.arch_lr, betas=BETAS, weight_decay=settings.arch_weight_decay
         )
         self._final = FinalTraining(self._final_training, most_accurate)
         self._generations = settings.generations
@@ -275,11 +268,7 @@ class FLDarts(Method):
         return self.engine(recipe, stage=f"final-{at}-")
 
     def _message(self) -> Payload:
-        return {
-            "generation": self._generation,
-            "totals": self._totals,
-            "logits": self._logits(),
-        }
+        return {"generation": self._generation, "totals": self._totals, "logits": self._logits()}
 
 
 def _ratio(total: float, share: float) -> float:

@@ -32,12 +32,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
-from autofgl.methods.graphfl.search_jobs import (
-    SearchJob,
-    SearchLost,
-    search_request,
-    submit_search,
-)
+from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
 from autofgl.methods.graphfl.slices import Arrays, merge, put, take
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.clients import Clients

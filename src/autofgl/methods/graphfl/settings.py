@@ -86,10 +86,7 @@ class GraphFLGASettings(GraphFLSettings):
     ``hidden`` is the greatest width: a client may choose a half or a quarter of it.
     """
 
-    renamed: ClassVar[dict[str, str]] = {
-        "optimiser": "optimizer",
-        "optimisers": "optimizers",
-    }
+    renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer", "optimisers": "optimizers"}
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""

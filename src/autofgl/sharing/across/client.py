@@ -18,12 +18,7 @@ from autofgl.nn.sampling.neighborhood import Neighborhood
 from autofgl.nn.sampling.rules import Everything, Fanout, Importance, Keep, Rule, draw_batch
 from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
-from autofgl.runtime.local_model import (
-    Weights,
-    count_up,
-    input_features,
-    median_seconds,
-)
+from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.state import load, save
 from autofgl.seeding import numpy_generator, torch_generator
@@ -264,10 +259,7 @@ class AcrossClient(Summing, Party):
     def _fresh_optimizer(self) -> torch.optim.Adam:
         settings = self._settings
         return torch.optim.Adam(
-            self.model.parameters(),
-            lr=settings.lr,
-            weight_decay=settings.weight_decay,
-            fused=True,
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
 
     def _weights(self) -> Weights:
