@@ -78,9 +78,8 @@ class Separate(Method):
         """Report on every client's best weights."""
         replies = self.clients.call("conclude", {"round": self.round}).ok
         exports = self.clients.call("export", {}).ok
-        models = {name: export["weights"] for name, export in exports.items()}
-        if len(models) == 1:
-            models = {"model": next(iter(models.values()))}
+        alone = len(exports) == 1
+        models = {"model" if alone else name: one["weights"] for name, one in exports.items()}
         seconds = [reply["seconds"] for reply in replies.values()]
         return Outcome.of(
             Metrics.of(np.sum([reply["own"]["metrics"] for reply in replies.values()], axis=0)),

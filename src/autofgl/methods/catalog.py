@@ -77,13 +77,14 @@ _PARTS = {
 }
 METHODS: dict[str, MethodEntry] = {
     name: MethodEntry(
-        *(home if home.startswith("autofgl.") else f"autofgl.methods.{home}" for home in homes),
+        f"autofgl.methods.{home}",
+        settings if settings.startswith("autofgl.") else f"autofgl.methods.{settings}",
         _SUMMARIES[name],
         *_PARTS[name],
         secure="shares" if name in ("sfgnn", "asfgnn") else "none",
         sums_securely=name not in ("centralized", "separate"),
     )
-    for name, homes in _HOMES.items()
+    for name, (home, settings) in _HOMES.items()
 }
 
 #: Classes that were handed over, by the name that finds them again.

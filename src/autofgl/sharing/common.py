@@ -15,7 +15,7 @@ from typing import Any
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
+from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import Metrics, scale_up
@@ -29,15 +29,7 @@ SMALLEST = "identity | - | identity"
 
 
 class CommonClient(SharingClient):
-    """Trains the common network on its own graph.
-
-    Args:
-        data: The client's graph.
-        recipe: Names the network.
-        settings: How it is trained.
-        secure: How sums are protected.
-        trial: Whether test nodes are left alone and the network may diverge.
-    """
+    """Trains the common network on its own graph; on trial, without test nodes, it may diverge."""
 
     saved = ("local", "_best")
 
@@ -170,6 +162,18 @@ def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> Networ
         dropout=settings.dropout,
         layer_dropout=getattr(settings, "layer_dropout", 0.0),
         fusion=getattr(settings, "fusion", "all"),
+    )
+
+
+def sized_spec(family: str, graph: ClientGraph, settings: Any) -> ModelSpec:
+    """A network of a family that has no choices but width, depth and dropout, sized for a graph."""
+    return ModelSpec(
+        family=family,
+        in_features=graph.num_features,
+        classes=graph.classes,
+        hidden=settings.hidden,
+        layers=settings.layers,
+        dropout=settings.dropout,
     )
 
 

@@ -8,12 +8,9 @@ counts N_i of its training nodes and its accuracy M_i; the server learns sums on
     W_s = mean of W_i        Q_s = Σ N_i / ΣΣ N        M = mean of M_i
 
 and sends W_s and Q_s back. A client whose labels are like everybody's takes W_s, one with other
-labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s).
-
-Where we differ from the paper: training is full-batch, so that N_i counts all training nodes; the
-freshly trained W_i is mixed and not that of the round before (:func:`mix`); initial weights are the
-same everywhere; Eq. 4 has y and ŷ swapped; the metric of a round is that of the mixed weights; a
-client without training nodes takes W_s and has no say in it.
+labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s). One
+without training nodes takes W_s and has no say in it. docs/methods.md says where we differ from the
+paper.
 """
 
 from collections.abc import Mapping
@@ -67,9 +64,9 @@ class OwnEncoderClient(SharingClient):
             self.local.load_weights(weights | mix(weights, payload["mean"], share))
 
     def figures(self, payload: Payload) -> dict[str, Any]:
-        """Sums for the federation's figures, and M_i, the client's own accuracies.
+        """Sums for the federation's figures, and M_i, the client's own accuracies, ``[4]``.
 
-        The latter is ``[4]``: validation accuracy and whether there is one, the same for test.
+        The latter are validation accuracy and whether there is one, and the same for test.
         """
         sums = self.local.evaluate()
         metrics = Metrics.of(sums)
@@ -82,10 +79,7 @@ class OwnEncoderClient(SharingClient):
         return {"metrics": scaled, "own": own, **self.local.flags()}
 
     def update(self, payload: Payload) -> dict[str, Any]:
-        """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13.
-
-        A client without training nodes has no say in the mean.
-        """
+        """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13."""
         self.local.train(self.settings.local_epochs, payload["round"])
         weights = self.local.weights()
         own = {name: value for name, value in weights.items() if name.startswith(DISCRIMINATOR)}
@@ -223,10 +217,7 @@ def distribution(counts: Any) -> Distribution:
 
 
 def divergence(p: Distribution, q: Distribution) -> float:
-    """JS(P‖Q) of Eq. 2, in bits; 0 where one of the two has no mass at all.
-
-    With base-2 logarithms it lies in [0, 1], as the paper says, too.
-    """
+    """JS(P‖Q) of Eq. 2, in bits and so in [0, 1]; 0 where one of the two has no mass at all."""
     if not p.any() or not q.any():
         return 0.0
     middle = (p + q) / 2

@@ -1,11 +1,8 @@
 """One common model, then a personal one: every client fine-tunes the common model in the end.
 
-The rounds are those of :mod:`autofgl.sharing.common`. When they are over, each client takes
-``personal_epochs`` local epochs from the common weights and keeps the epoch with the lowest loss on
-its own validation nodes; the common weights themselves are among the choices, so that a client that
-cannot gain stays with them. Personal weights never leave their client.
-
-Who learns what: as with one common model, and the sums of the personal figures.
+After the rounds of :mod:`autofgl.sharing.common` each client takes ``personal_epochs`` local epochs
+and keeps the epoch with the lowest loss on its own validation nodes, or the common weights if none
+gains. Personal weights never leave their client: the server learns the sums of their figures.
 """
 
 from collections.abc import Mapping

@@ -85,11 +85,10 @@ def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[st
         UserError: ``per_client`` names something unknown or a value that does not fit.
     """
     given = _read_per_client(settings.per_client, clients)
-    values = {}
-    for name in clients:
-        own = changed(settings, given.get(name, {}), "per_client")
-        values[name] = {key: getattr(own, key) for key in (*OWN, COMMON)}
-    return values
+    own = {name: changed(settings, given.get(name, {}), "per_client") for name in clients}
+    return {
+        name: {key: getattr(values, key) for key in (*OWN, COMMON)} for name, values in own.items()
+    }
 
 
 def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace:
@@ -112,14 +111,13 @@ def by_client(
     chromosome: Mapping[str, Any], fixed: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Hyper-parameters of every client: the chromosome's, else the fixed ones."""
-    values: dict[str, dict[str, Any]] = {}
-    for client, own in fixed.items():
-        keys = {name: (f"{client}.{name}", name) for name in own}
-        values[client] = {
-            name: next((chromosome[key] for key in keys[name] if key in chromosome), value)
+    return {
+        client: {
+            name: chromosome.get(f"{client}.{name}", chromosome.get(name, value))
             for name, value in own.items()
         }
-    return values
+        for client, own in fixed.items()
+    }
 
 
 def _gene(settings: ASFGNNSettings, owner: str, name: str) -> Gene | None:

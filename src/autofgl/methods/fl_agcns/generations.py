@@ -1,12 +1,11 @@
 """The generations of FL-AGCNS: the controller's side of Algorithms 1 and 2.
 
-:mod:`autofgl.methods.fl_agcns.controller` has the whole story, :mod:`autofgl.search.feo` the steps
-of the evolution, :mod:`autofgl.methods.fl_agcns.client` the clients' side.
+:mod:`autofgl.search.feo` has the steps of the evolution.
 """
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,13 +25,7 @@ from autofgl.seeding import numpy_generator
 
 
 class Generations:
-    """The population P, and how it gets from one generation to the next.
-
-    Args:
-        clients: Each is a :class:`~autofgl.methods.fl_agcns.client.FLAGCNSClient`.
-        settings: Of the search.
-        seed: Random seed of the run.
-    """
+    """The population P, and how it gets from one generation to the next."""
 
     saved = ("count", "_warmup", "_totals", "_val_counts", "_tables", "population", "_values")
 
@@ -64,7 +57,9 @@ class Generations:
         clock = _Clock(self._clients.federation.meter)
         if self.count <= self._warmup:
             self.population = self._sample(self.count)
-        update = self._weight_steps()
+        steps = range(self._settings.weight_steps)
+        codes = ({"codes": self._step_codes(step)} for step in steps)
+        update = weight_steps(self._clients, self.count, self._totals, codes)
         clock.lap("weights")
         figures = self._federated_losses(self.count, {"codes": self.population, **update})
         values = self._objectives(figures, self.population)
@@ -133,16 +128,6 @@ class Generations:
         """Take up where :meth:`state` was taken."""
         load(self, self.saved, state)
 
-    def _weight_steps(self) -> Payload:
-        """E_weight steps of Eq. 2; what is left is the last step's gradient, to be taken in."""
-        update: Payload = {}
-        for step in range(self._settings.weight_steps):
-            message = {"step": step, "codes": self._step_codes(step), **self._message()}
-            replies = self._clients.call("weights", {**message, **update})
-            tag = f"gradient-{self.count}-{step}"
-            update = {"gradient": self._clients.seal(tag, replies.ok, "gradient")}
-        return update
-
     def _step_codes(self, step: int) -> Any:
         count = self._settings.codes_per_step
         if not count or count >= len(self.population):
@@ -159,9 +144,10 @@ class Generations:
         parties = list(self._clients.names)
         counts = [self._val_counts[name] for name in parties]
         places = quotas(len(self.population), share, counts).clients
+        about = {"generation": self.count, "totals": self._totals}
         replies = self._clients.call(
             "evolve",
-            {"shared": shared, "children": children, "tables": self._tables, **self._message()},
+            {"shared": shared, "children": children, "tables": self._tables, **about},
             each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
         )
         figures = self._clients.total(f"children-{self.count}", replies.ok, "losses")
@@ -195,8 +181,7 @@ class Generations:
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
         fixed = {"controller": 0.0, "clients": 1.0}
-        evolved = self.count - self._warmup
-        return fixed.get(self._settings.optimizers, gamma(max(evolved, 1)))
+        return fixed.get(self._settings.optimizers, gamma(max(self.count - self._warmup, 1)))
 
     def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> Row:
         best = int(np.argmin(order))
@@ -225,8 +210,18 @@ class Generations:
         fresh = search.ask(max(0, self._settings.population - len(given)))
         return np.concatenate([self.codes.stack(given), fresh])[: self._settings.population]
 
-    def _message(self) -> Payload:
-        return {"generation": self.count, "totals": self._totals}
+
+def weight_steps(
+    clients: Clients, generation: int, totals: list[int], messages: Iterable[Payload]
+) -> Payload:
+    """Steps on the shared weights (Eq. 2); what is left is the last gradient, to be taken in."""
+    update: Payload = {}
+    for step, message in enumerate(messages):
+        about = {"step": step, **message, "generation": generation, "totals": totals}
+        replies = clients.call("weights", {**about, **update})
+        tag = f"gradient-{generation}-{step}"
+        update = {"gradient": clients.seal(tag, replies.ok, "gradient")}
+    return update
 
 
 class _Clock:

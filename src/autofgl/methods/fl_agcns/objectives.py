@@ -31,10 +31,8 @@ def objective_values(
 ) -> Any:
     """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several.
 
-    Args:
-        names: The validation objective, then those of ``costs`` that count.
-        losses, accuracies: Validation figures of the codes ``[n]``.
-        costs: Further costs of the codes by name ``[n]``.
+    ``names`` has the validation objective, then those of ``costs`` that count; figures and costs
+    are ``[n]``.
     """
     first = fitness(losses, accuracies, names[0])
     if len(names) == 1:
@@ -67,14 +65,12 @@ def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     first = Linear(graph.num_features, settings.hidden)
     last = Linear(settings.hidden, graph.classes)
     hidden = first(features)
-    times = [_milliseconds(lambda: last(first(features)))]
+    runs: list[Callable[[], object]] = [lambda: last(first(features))]
     for kind in space.types:
         convolution = CONVOLUTIONS[kind].make(settings.hidden).eval()
-        times.append(_milliseconds(partial(convolution, hidden, structure, None)))
+        runs.append(partial(convolution, hidden, structure, None))
+    times = []
+    for run in runs:
+        run()  # the first call does not count
+        times.append(1000 * median_seconds(run))
     return np.array(times)
-
-
-def _milliseconds(run: Callable[[], object]) -> float:
-    """Median time of a call, after one that does not count."""
-    run()
-    return 1000 * median_seconds(run)

@@ -35,21 +35,17 @@ FEWEST = 6
 
 
 class Refinement:
-    """Proposes one network after the other.
-
-    Args:
-        searched: The search's networks as text, best first.
-        settings: How many trials there are, and how children come about.
-        seed: Random seed of the run.
-    """
+    """Proposes one network after the other, from the search's networks as text, best first."""
 
     saved = ("_step", "_queue", "_last", "_evolution")
 
     def __init__(self, searched: list[str], settings: FLAGCNSSettings, seed: int) -> None:
         self._space = make_space(settings)
-        count = max(math.ceil(settings.trials / 3), FEWEST)
-        self._kinds = sorted(self._different_layers(searched)[:count], key=_depth)
         size = math.ceil(settings.trials / 3)
+        count = max(size, FEWEST)
+        # A network without layers is not worth a trial before the others.
+        kinds = self._different_layers(searched)[:count]
+        self._kinds = sorted(kinds, key=lambda network: network.depth or math.inf)
         rng = numpy_generator(seed, "trials")
         self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
         self._step = 0
@@ -57,12 +53,7 @@ class Refinement:
         self._last = ""
 
     def ask(self, over: Sequence[Trial], best: Trial | None) -> str:
-        """A network that had no trial yet, if one turns up soon.
-
-        Args:
-            over: All trials until now.
-            best: The one that would be chosen now.
-        """
+        """A network that had no trial yet, if one turns up soon; ``best`` would be chosen now."""
         seen = {self._space.parse(one.candidate).shape() for one in over}
         self._last = self._planned(best, seen) or self._child(seen)
         return self._last
@@ -120,11 +111,6 @@ class Refinement:
             network = self._space.parse(code)
             kinds.setdefault(network.shape()[1], network)
         return list(kinds.values())
-
-
-def _depth(network: Genotype) -> float:
-    """Number of layers; a network without any is not worth a trial before the others."""
-    return network.depth or math.inf
 
 
 def _between(input_: str, layers: Genotype, output: str) -> Genotype:

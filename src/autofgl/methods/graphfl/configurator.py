@@ -1,19 +1,16 @@
 """A client's search for its own configuration (Rezaei et al., 2024, sections 3.1 and 3.2).
 
 A chromosome is judged by a trial: the network is cut out of the global blocks, trained for a round
-as the client would train it, adapted to the client's labeled nodes, and evaluated on its
-validation nodes. The paper evaluates on local test data; here test nodes are never looked at.
-The loss decides between equal accuracies, since a client has few validation nodes.
+as the client would train it, adapted to the client's labeled nodes, and evaluated on its validation
+nodes. The paper evaluates on local test data; here test nodes are never looked at.
 
 What is evaluated is not the trained network itself but one on the way to it, as an average would be
 (:func:`weight_left`). When trained networks were judged alone, chromosomes won that hardly trained,
-and the federation ceased to learn: a tragedy of the commons, as we read it
-(docs/results/graphfl-ga.md).
+and the federation ceased to learn (docs/results/graphfl-ga.md).
 
-What a trial costs is kept low: it computes nothing for nodes that are neither judged nor trained on
-nor near them, the inputs for each distance are laid out once, a chromosome is tried once in a
-search, and the best one's trained network is kept, so that nothing is trained twice. The outer
-optimizer goes on with the moments that the client's training left for a network of that shape.
+A trial computes nothing for nodes that are neither judged nor trained on nor near them, and the
+best one's trained network is kept, so that nothing is trained twice. The outer optimizer goes on
+with the moments that the client's training left for a network of that shape.
 """
 
 import math
@@ -47,14 +44,8 @@ _SEARCHERS = {"genetic": Genetic, "random": RandomChromosomes}
 
 @dataclass(frozen=True)
 class Winner:
-    """What a search comes to.
-
-    Attributes:
-        chromosome: The best chromosome.
-        trained: State of its network after the trial.
-        loss: Its loss, the lower the better.
-        trials: How many chromosomes were tried.
-        seconds: How long that took.
+    """What a search comes to: the best chromosome, the state of its network after the trial, its
+    loss.
     """
 
     chromosome: Chromosome
@@ -67,10 +58,7 @@ class Winner:
 class Configurator:
     """Searches on one client's graph, from round to round with the same population.
 
-    Args:
-        graph: The client's graph.
-        settings: The environment.
-        seed: Random seed of the run.
+    ``settings`` are the environment.
     """
 
     def __init__(self, graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> None:
@@ -99,8 +87,7 @@ class Configurator:
         Args:
             at: The round.
             blocks: The blocks.
-            weights: What of a client's training is left in an average of networks of each shape;
-                see :func:`shift`.
+            weights: What an average leaves of a training, for each shape; see :func:`shift`.
             given_up: Asked before every trial; true ends the search.
 
         Raises:
@@ -224,10 +211,9 @@ class Configurator:
         return self._searcher
 
     def _at_home(self, chromosome: Chromosome) -> Chromosome:
-        """The same with the environment's network.
+        """The same with the environment's network, which takes part in every search.
 
-        It takes part in every search: a population that has left the blocks which the others train
-        would find back by chance only.
+        A population that has left the blocks which the others train would find back by chance only.
         """
         home = {name: self.space.environment[name] for name in _SHAPE if name in chromosome}
         return {**chromosome, **home}
@@ -253,7 +239,7 @@ class Configurator:
 
 
 def weights_by_shape(share: float, shares: Sequence[float], own: int) -> list[float]:
-    """Stakes of a client in the average of each shape, were it to train a network of that shape.
+    """What an average of each shape would leave of a client's training, see :func:`weight_left`.
 
     Args:
         share: The client's share of a round's training nodes.

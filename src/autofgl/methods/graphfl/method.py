@@ -1,12 +1,6 @@
 """GraphFL and GraphFL with a genetic algorithm in every client, as methods.
 
-Where we differ from the authors' code of GraphFL: the outer step is of second order unless
-``first_order`` is set; each client takes it on its own tasks, where that code takes one for all
-clients together and then averages weights adapted to the support sets; the outer optimizer keeps
-its moments from round to round; clients convolve over their own edges only; the last round counts,
-and not the one that is best by test. Validation and test nodes are neither in a task nor adapted
-to. With ``adapt=if-better`` nobody adapts where the federation's validation accuracy is better
-without: a client's own few nodes could not tell.
+docs/methods.md says where we differ from the authors' code of GraphFL.
 """
 
 from collections.abc import Sequence

@@ -32,12 +32,7 @@ class SearchLost(AutoFGLError):
 
 @dataclass(frozen=True)
 class SearchJob:
-    """A search that is waited for, or not.
-
-    Attributes:
-        message: What was asked for.
-        task: The worker's part of it.
-    """
+    """A search that is waited for, or not: what was asked for, and the worker's part of it."""
 
     message: Payload
     task: WorkerTask
@@ -79,11 +74,8 @@ def search_request(
 ) -> Payload:
     """All that a search depends on.
 
-    Args:
-        graph: The client's graph.
-        settings: The environment.
-        seed: Random seed.
-        search: ``round``, ``blocks``, ``weights``, and ``searcher``, the state of a configurator.
+    ``search`` has ``round``, ``blocks``, ``weights``, and ``searcher``, the state of a
+    configurator.
     """
     return {
         "graph": _graph_payload(graph),

@@ -1,4 +1,4 @@
-"""One average of networks that differ: each entry over those who hold it (METHODS, section 3).
+"""One average of networks that differ: each entry over those who hold it.
 
 The paper does not say how unlike structures go into one FedAvg. Here the server keeps, for every
 kind of convolution, the blocks of its widest and deepest network, and a client's network is a slice
@@ -8,8 +8,6 @@ same this is FedAvg.
 
 Entries mean the same in all networks that hold them: kinds of convolution have blocks of their own,
 a hidden layer is named by its place, and the last layer by the number of hidden ones before it.
-
-Notation: *whole* are the server's blocks by name, *shares* the clients' weights summed by shape.
 """
 
 import re
@@ -27,13 +25,7 @@ _LAYER = re.compile(r"(?:convs|lins)\.(\d+)\.(.+)")
 
 
 class Shape(NamedTuple):
-    """What decides which entries a network holds.
-
-    Attributes:
-        family: Kind of convolution.
-        layers: Number of layers with weights.
-        hidden: Width of the hidden ones.
-    """
+    """What decides which entries a network holds: kind of convolution, depth, hidden width."""
 
     family: str
     layers: int
@@ -42,12 +34,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    """Where a parameter of a client's network is: the first entries of a block.
-
-    Attributes:
-        block: Name of the block.
-        sizes: How many of its rows, columns and so on.
-    """
+    """Where a parameter of a client's network is: in the first ``sizes`` entries of a block."""
 
     block: str
     sizes: tuple[int, ...]
@@ -62,11 +49,7 @@ Parts: TypeAlias = Mapping[str, Part]
 
 
 def parts_of(shape: Shape, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, Part]:
-    """Where the parameters of a network are, by their names there.
-
-    Args:
-        shape: The network's.
-        sizes: Sizes of its parameters by name, such as ``convs.0.lin.weight``.
+    """Where parameters of these names, such as ``convs.0.lin.weight``, and sizes are.
 
     Raises:
         AutoFGLError: A parameter belongs to no layer, so that nobody can say what it means.

@@ -21,12 +21,7 @@ _DENSE = 128
 
 @dataclass(frozen=True)
 class Vicinity:
-    """All that the outputs of some nodes depend on.
-
-    Attributes:
-        graph: The part of the graph.
-        inputs: Its inputs.
-    """
+    """All that the outputs of some nodes depend on: a part of the graph, and its inputs."""
 
     graph: ClientGraph
     inputs: Inputs

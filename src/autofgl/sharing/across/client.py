@@ -120,12 +120,10 @@ class AcrossClient(Summing, Party):
         """Begin a pass: take in what is new, and go on to the first exchange.
 
         Payload: ``tag`` of the pass; ``weights`` if they are new; ``fresh`` if training starts
-        afresh; ``axes`` along which to say where the weights are, once there are any;
-        ``purpose``, ``train``, ``evaluate`` or ``judge``, an evaluation of validation nodes; for
-        training ``batch`` and ``keep``, this client's
-        policy (Algorithm 1, line 2); for the last mini-batch of a round, and for an evaluation,
-        ``report``, the tag of the sum to contribute to; for an evaluation ``totals``, the
-        federation's node counts.
+        afresh; ``axes`` along which to say where the weights are; ``purpose``, ``train``,
+        ``evaluate`` or ``judge``, an evaluation of validation nodes; for training ``batch`` and
+        ``keep``, this client's policy (Algorithm 1, line 2); ``report``, the tag of the sum to
+        contribute to, if any; for an evaluation ``totals``, the federation's node counts.
         """
         self._exchange.clear()
         if "weights" in payload:

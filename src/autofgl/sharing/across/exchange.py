@@ -19,11 +19,7 @@ from autofgl.secure.keys import KeyRing
 
 
 class Exchange:
-    """One client's line to those it shares edges with.
-
-    Args:
-        context: Name, parties, and the line itself.
-    """
+    """One client's line to those it shares edges with."""
 
     def __init__(self, context: Context) -> None:
         self._name = context.name
@@ -54,9 +50,7 @@ class Exchange:
         }
 
     def fetch(self, topic: str, peer: str, dtype: Any) -> Any:
-        """The numbers that a peer laid out for this client, in one row; nothing if it has nothing
-        for it, or is gone.
-        """
+        """The numbers that a peer laid out for this client, in one row; nothing if it is gone."""
         if peer not in self._keys.peers:
             return None
         try:

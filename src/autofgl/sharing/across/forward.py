@@ -1,14 +1,13 @@
 """One pass of FedGraph's graph convolutions over the clients (Algorithm 1, lines 5 to 15).
 
 Going down, each convolution samples the neighbors of the nodes it has to compute (Algorithm 2);
-going up, it aggregates them. Neighbours at other clients are asked for on the way down, and their
+going up, it aggregates them. Neighbors at other clients are asked for on the way down, and their
 owners, who thereby learn which of their own nodes to compute, send h W for them on the way up. What
 a pass receives is a constant to it: gradients end at the client's border.
 
 Notation: convolution k = 1..K maps h^(k) of the paper to h^(k+1), with K = L - 1. ``share=hidden``
 is the paper's: from the second convolution on neighbors at other clients count too (Eq. 3), in the
-first one only own ones do (Eq. 2), so that no raw feature travels. ``share=all`` has them from
-the first, as x W; ``share=none`` never.
+first one only own ones do (Eq. 2), so that no raw feature travels.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,14 +42,9 @@ def is_shared(share: str, k: int) -> bool:
 class Surroundings:
     """What a client's passes have in common.
 
-    Attributes:
-        neighborhood: Own nodes and their neighbors, here and elsewhere.
-        internal: The same without those elsewhere.
-        rows: Input features of some own nodes.
-        exchange: The line to other clients.
-        last_rows: The last embeddings received, by convolution, ``[external, width]``; what a lost
-            client sent last goes on being used, and nothing is zero.
-        share: Which convolutions use neighbors elsewhere.
+    ``internal`` is the neighborhood without nodes elsewhere; ``rows`` gives the input features of
+    own nodes; ``last_rows`` are the last embeddings received, by convolution, ``[external,
+    width]``: what a lost client sent last goes on being used, and nothing is zero.
     """
 
     neighborhood: Neighborhood
@@ -64,14 +58,8 @@ class Surroundings:
 class Pass:
     """One forward pass, made in steps; between two steps clients exchange.
 
-    Args:
-        model: Whose convolutions are used.
-        around: The client's surroundings.
-        rules: How to sample for each convolution, first to last.
-        batch: Nodes to compute outputs for, sorted.
-        tag: Names the pass, the same at all clients and never again.
-        rng: Source of sampling.
-        generator: Source of dropout; none: evaluation.
+    ``rules`` sample for each convolution, first to last; the batch is sorted; the tag is the same
+    at all clients and never again; without a generator, of dropout, it is an evaluation.
     """
 
     def __init__(

@@ -23,9 +23,7 @@ from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, me
 class Task:
     """Which of a client's training nodes are adapted to and which judge, as positions among them.
 
-    Attributes:
-        support: Positions ``[s]``.
-        query: Positions ``[q]``; none of them is in ``support`` if there are at least two nodes.
+    The two have none in common if there are at least two nodes.
     """
 
     support: Tensor
@@ -33,17 +31,11 @@ class Task:
 
 
 def draw_task(nodes: int, support: int, query: int, rng: np.random.Generator) -> Task:
-    """A random task.
+    """A random task; ``support`` 0 stands for half of the nodes, ``query`` 0 for all that are left.
 
     Sizes are those of the whole task, not of each class: the paper counts "support sets" and
     "target sets" of a client, and a client of fifty often has one node of a class. Where there are
     too few nodes both sizes shrink in proportion, but each keeps one; a single node is both.
-
-    Args:
-        nodes: Training nodes, at least one.
-        support: Nodes to adapt to; 0 for half of the nodes, rounded down.
-        query: Nodes to judge by; 0 for all that are left.
-        rng: Source of chance.
     """
     order = torch.from_numpy(rng.permutation(nodes))
     if nodes == 1:
@@ -96,11 +88,8 @@ class MetaModel(LocalModel):
     def learn(self, at: int, again: int = 0) -> float:
         """Outer steps of a round; the mean query loss before the last of them.
 
-        A client without training nodes leaves its weights alone.
-
-        Args:
-            at: The round.
-            again: How often it was called for this round before: every time has its own tasks.
+        A client without training nodes leaves its weights alone. ``again`` says how often it was
+        called for this round before: every time has its own tasks.
 
         Raises:
             AutoFGLError: Training has diverged.
