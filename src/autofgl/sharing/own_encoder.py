@@ -15,6 +15,7 @@ paper.
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,15 @@ import numpy.typing as npt
 
 from autofgl.federation.party import Refused
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
-from autofgl.nn.models.spec import ModelSpec, network_summary, spec_from_json
+from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
+from autofgl.sharing.common import sized_spec
 
 Distribution = npt.NDArray[np.float64]
 
@@ -113,8 +114,7 @@ class OwnEncoderClient(SharingClient):
         if self.settings.mixing == "none" or not self.local.train_nodes:
             return 0.0
         if self.settings.mixing == "constant":
-            share: float = self.settings.keep
-            return share
+            return float(self.settings.keep)
         return divergence(distribution(self._labels), np.asarray(labels))
 
 
@@ -191,18 +191,6 @@ class OwnEncoderServer(SharingServer):
         )
 
 
-def own_encoder_spec(graph: ClientGraph, settings: Any) -> ModelSpec:
-    """The network of a client."""
-    return ModelSpec(
-        family="sfgnn",
-        in_features=graph.num_features,
-        classes=graph.classes,
-        hidden=settings.hidden,
-        layers=settings.layers,
-        dropout=settings.dropout,
-    )
-
-
 def client_means(own: Any) -> dict[str, float]:
     """M: the mean over clients of their own accuracies, from the sum ``[4]`` of their figures."""
     right, clients = np.asarray(own).reshape(2, 2).T
@@ -220,8 +208,10 @@ def divergence(p: Distribution, q: Distribution) -> float:
     """JS(P‖Q) of Eq. 2, in bits and so in [0, 1]; 0 where one of the two has no mass at all."""
     if not p.any() or not q.any():
         return 0.0
-    middle = (p + q) / 2
-    bits = (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
+    middle, bits = (p + q) / 2, 0.0
+    for one in (p, q):
+        some = one > 0
+        bits += float(np.sum(one[some] * np.log2(one[some] / middle[some]))) / 2
     return min(max(bits, 0.0), 1.0)
 
 
@@ -235,10 +225,6 @@ def mix(own: Mapping[str, Any], mean: Mapping[str, Any], keep: float) -> dict[st
     return {name: share * own[name] + (1 - share) * value for name, value in mean.items()}
 
 
-def _relative_entropy(p: Distribution, q: Distribution) -> float:
-    """KL(P‖Q) in bits; Q is positive where P is."""
-    some = p > 0
-    return float(np.sum(p[some] * np.log2(p[some] / q[some])))
-
-
+#: The network of a client.
+own_encoder_spec = partial(sized_spec, "sfgnn")
 OWN_ENCODER = Sharing("own-encoder", OwnEncoderServer, OwnEncoderClient, own_encoder_spec)

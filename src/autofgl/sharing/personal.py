@@ -29,16 +29,13 @@ class PersonalClient(CommonClient):
         self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
         best, weights = BestRound("loss"), self._common
         epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
-        for epoch in range(epochs + 1 if self._can_choose else 0):
+        # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
+        can_choose = self.local.train_nodes and self.local.val_nodes
+        for epoch in range(epochs + 1 if can_choose else 0):
             if best.update(epoch, Metrics.of(self.local.evaluate())):
                 weights = self.local.weights()
             self.local.train(1, payload["round"] + epoch)
         self.local.load_weights(weights)
-
-    @property
-    def _can_choose(self) -> bool:
-        """Whether there are nodes to train on and nodes to choose an epoch by."""
-        return bool(self.local.train_nodes and self.local.val_nodes)
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""

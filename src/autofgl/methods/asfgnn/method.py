@@ -11,7 +11,6 @@ its trials, within one from the last checkpoint. docs/methods.md says where we d
 paper.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +31,7 @@ from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
-from autofgl.runtime.trials import Trial, Trials
+from autofgl.runtime.trials import Trials
 from autofgl.search.baselines import GridSearch, RandomSearch
 from autofgl.search.bayes import MedianRule
 from autofgl.search.searcher import Searcher
@@ -155,7 +154,16 @@ class ASFGNN(Method):
             "pruned_trials": sum(one.ending == "pruned" for one in trials),
             "search_rounds": self._search_rounds,
             "best_score": best[0].val_accuracy,
-            "top": [_to_json(one) for one in best[:TOP]],
+            "top": [
+                {
+                    "chromosome": one.candidate,
+                    "score": one.val_accuracy,
+                    "rounds": one.rounds,
+                    "failed": False,
+                    "pruned": one.ending == "pruned",
+                }
+                for one in best[:TOP]
+            ],
         }
         return replace(outcome, extra={**outcome.extra, **search})
 
@@ -227,13 +235,3 @@ def with_hyper_parameters(outcome: Outcome, hyper: dict[str, dict[str, Any]]) ->
 
 def _recipes(hyper: dict[str, dict[str, Any]]) -> dict[str, Payload]:
     return {name: Recipe(settings=own).to_payload() for name, own in hyper.items()}
-
-
-def _to_json(trial: Trial) -> dict[str, Any]:
-    return {
-        "chromosome": trial.candidate,
-        "score": trial.val_accuracy if trial.useful else -math.inf,
-        "rounds": trial.rounds,
-        "failed": trial.ending == "failed",
-        "pruned": trial.ending == "pruned",
-    }

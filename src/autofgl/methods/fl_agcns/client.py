@@ -1,6 +1,12 @@
-"""The client side of FL-AGCNS; :mod:`autofgl.methods.fl_agcns.controller` says what it does."""
+"""The client side of FL-AGCNS, and what its search minimizes.
 
-from collections.abc import Mapping
+That is a validation figure, alone or together with a network's size and time, which are sums over
+its parts. A table ``[1 + types]`` holds the share of input and output stage, and what one layer of
+each type adds; with it anyone can tell the cost of a code without building its network.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,22 +15,74 @@ import torch
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.objectives import (
-    cost_of,
-    latency_table,
-    objective_values,
-    parameter_table,
-)
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.clients import average, weighted
-from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features
+from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient, Sharing
 from autofgl.runtime.state import load, save
+from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
 from autofgl.seeding import numpy_generator, torch_generator
+
+#: A cost of ``[1 + types]``: both ends of a network, then one layer of each type.
+Table = Any
+
+
+def objective_values(
+    names: Sequence[str], losses: Any, accuracies: Any, costs: Mapping[str, Any]
+) -> Any:
+    """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several.
+
+    ``names`` has the validation objective, then those of ``costs`` that count; figures and costs
+    are ``[n]``.
+    """
+    first = fitness(losses, accuracies, names[0])
+    if len(names) == 1:
+        return first
+    return np.column_stack([first, *(costs[name] for name in names[1:])])
+
+
+def cost_of(table: Table, space: Space, codes: Any) -> Any:
+    """A cost of each code, ``[n]``."""
+    counts = np.zeros((len(codes), len(space.types)))
+    for row, genotype in enumerate(genotypes(space, codes)):
+        for layer in genotype.existing:
+            counts[row, space.types.index(layer.type)] += 1
+    return table[0] + counts @ np.asarray(table[1:])
+
+
+def parameter_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
+    """Number of parameters."""
+    ends = settings.hidden * (graph.num_features + graph.classes)
+    ends += settings.hidden + graph.classes
+    kinds = [CONVOLUTIONS[kind].make(settings.hidden) for kind in space.types]
+    sizes = [sum(value.numel() for value in kind.parameters()) for kind in kinds]
+    return np.array([ends, *sizes], np.float64)
+
+
+@torch.no_grad()
+def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
+    """Milliseconds of one pass over a client's graph, as measured here and now."""
+    features, structure = InputFeatures.from_client(graph.x), Structure.from_client(graph)
+    first = Linear(graph.num_features, settings.hidden)
+    last = Linear(settings.hidden, graph.classes)
+    hidden = first(features)
+    runs: list[Callable[[], object]] = [lambda: last(first(features))]
+    for kind in space.types:
+        convolution = CONVOLUTIONS[kind].make(settings.hidden).eval()
+        runs.append(partial(convolution, hidden, structure, None))
+    times = []
+    for run in runs:
+        run()  # the first call does not count
+        times.append(1000 * median_seconds(run))
+    return np.array(times)
 
 
 class SharedSuperNet:
@@ -152,7 +210,12 @@ class FLAGCNSClient(RoundClient):
         self._tables = payload["tables"]
         best = self._codes.stack([])
         if payload["quota"] and self._val_field.measured:
-            best = self._client_step(shared, payload["quota"], payload["generation"])
+            own = shared[: self.settings.population] if self._own is None else self._own
+            names = (self.data.graph.name, payload["generation"])
+            rng = numpy_generator(self.data.seed, "client-evolution", *names)
+            ways = variation(self.settings)
+            step = client_step(self._codes, own, shared, self._memo, payload["quota"], rng, ways)
+            self._own, best = step.population, step.best
         figures = self._figures(shared[len(shared) - children :], payload)
         protected = self.sums.protect(f"children-{payload['generation']}", figures)
         return {"codes": best, "losses": protected}
@@ -186,15 +249,6 @@ class FLAGCNSClient(RoundClient):
         sums = self._evaluated(codes) / max(self._val_field.measured, 1)
         costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
         return objective_values(self.settings.objective_names, sums[:, 0], sums[:, 1], costs)
-
-    def _client_step(self, shared: Any, quota: int, generation: int) -> Any:
-        own = shared[: self.settings.population] if self._own is None else self._own
-        rng = numpy_generator(self.data.seed, "client-evolution", self.data.graph.name, generation)
-        step = client_step(
-            self._codes, own, shared, self._memo, quota, rng, variation(self.settings)
-        )
-        self._own = step.population
-        return step.best
 
 
 def variation(settings: FLAGCNSSettings) -> Variation:

@@ -61,8 +61,7 @@ class FLAGCNS(Method):
         super().__init__(federation, settings, seed, secure)
         self.search = Generations(self.clients, settings, seed)
         self._trials = Trials(
-            self._trial_training,
-            lambda best: float(fitness(best.loss, best.accuracy, "accuracy")),
+            self._trial_training, lambda best: float(fitness(best.loss, best.accuracy, "accuracy"))
         )
         self._final = FinalTraining(
             lambda at, recipe: self.engine(recipe, f"final-{at}-"), self._choose

@@ -12,8 +12,7 @@ import numpy as np
 
 from autofgl.federation.federation import Traffic
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import variation
-from autofgl.methods.fl_agcns.objectives import cost_of, objective_values
+from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
@@ -48,7 +47,12 @@ class Generations:
         replies = self._clients.call("begin_search", {"stage": "search-"}).ok
         self._totals = self._clients.count_nodes("search-start", replies)
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
-        self._tables = self._cost_tables(next(iter(replies.values()))["params"])
+        tables = {"params": next(iter(replies.values()))["params"]}
+        if "latency" in self._settings.objective_names:
+            timed = self._clients.call("latency", {}).ok
+            total = self._clients.total("latency", timed, "latency")
+            tables["latency"] = total["table"] / total["clients"]
+        self._tables = {name: tables[name] for name in self._settings.objective_names[1:]}
         self.population = self._sample(0)
 
     def step(self) -> Row:
@@ -168,15 +172,6 @@ class Generations:
         costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
         names = self._settings.objective_names
         return objective_values(names, figures["losses"], figures["correct"], costs)
-
-    def _cost_tables(self, params: Any) -> dict[str, Any]:
-        """What the costs that are objectives are computed from."""
-        tables = {"params": params}
-        if "latency" in self._settings.objective_names:
-            replies = self._clients.call("latency", {}).ok
-            total = self._clients.total("latency", replies, "latency")
-            tables["latency"] = total["table"] / total["clients"]
-        return {name: tables[name] for name in self._settings.objective_names[1:]}
 
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""

@@ -23,11 +23,10 @@ import numpy as np
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurations import Arrays, Configurations, take
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.slices import Arrays, take
-from autofgl.methods.graphfl.vicinity import Vicinity, reach, without_test
-from autofgl.runtime.local_model import Weights
+from autofgl.methods.graphfl.vicinity import judge, reach, vicinity, without_test
+from autofgl.runtime.local_model import Inputs, Weights
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.state import load
 from autofgl.search.genetic import Genetic, RandomChromosomes
@@ -66,7 +65,7 @@ class Configurator:
         self._settings = settings
         self._seed = seed
         self._graph = without_test(graph, settings, seed)
-        self._vicinities: dict[int, tuple[Vicinity, Vicinity]] = {}
+        self._vicinities: dict[int, tuple[Inputs, Inputs]] = {}
         self._searcher: Genetic | None = None
         self._moments: dict[str, Payload] = {}
 
@@ -137,19 +136,14 @@ class Configurator:
         spec = self.space.spec_of(chromosome)
         taught, judged = self._vicinities_of(reach(spec))
         model = MetaModel(
-            self._graph.name,
-            taught.inputs,
-            spec,
-            self.space.settings_of(chromosome),
-            self._seed,
-            before,
+            self._graph.name, taught, spec, self.space.settings_of(chromosome), self._seed, before
         )
         self.recall(chromosome, model)
         try:
             model.learn(at)
             trained = model.weights()
             model.load_weights(shift(before, trained, weight))
-            accuracy, loss = judged.judge(model, self._settings)
+            accuracy, loss = judge(model, judged, self._settings)
             model.load_weights(trained)
         except AutoFGLError:
             return math.inf, None
@@ -203,20 +197,17 @@ class Configurator:
         return f"{family}/{layers}/{hidden}/{self.space.full(chromosome)['optimizer']}"
 
     def _renewed(self) -> Genetic:
-        """The last population, to be measured again, since the global weights are others."""
+        """The last population, to be measured again, since the global weights are others.
+
+        Its best with the environment's network takes part in every search: a population that has
+        left the blocks which the others train would find back by chance only.
+        """
         if self._searcher is None:
             self._searcher = self._fresh()
             return self._searcher
-        self._searcher.renew([self._at_home(self._searcher.best[0])])
+        best, own = self._searcher.best[0], self.space.environment
+        self._searcher.renew([{**best, **{name: own[name] for name in _SHAPE if name in best}}])
         return self._searcher
-
-    def _at_home(self, chromosome: Chromosome) -> Chromosome:
-        """The same with the environment's network, which takes part in every search.
-
-        A population that has left the blocks which the others train would find back by chance only.
-        """
-        home = {name: self.space.environment[name] for name in _SHAPE if name in chromosome}
-        return {**chromosome, **home}
 
     def _fresh(self) -> Genetic:
         settings, genes = self._settings, self.space.genes
@@ -229,11 +220,12 @@ class Configurator:
             [own] if settings.environment else [],
         )
 
-    def _vicinities_of(self, hops: int) -> tuple[Vicinity, Vicinity]:
+    def _vicinities_of(self, hops: int) -> tuple[Inputs, Inputs]:
         if hops not in self._vicinities:
+            graph, settings = self._graph, self._settings
             self._vicinities[hops] = (
-                Vicinity.around(self._graph, self._graph.train_mask, hops, self._settings),
-                Vicinity.around(self._graph, self._graph.val_mask, hops, self._settings),
+                vicinity(graph, graph.train_mask, hops, settings),
+                vicinity(graph, graph.val_mask, hops, settings),
             )
         return self._vicinities[hops]
 

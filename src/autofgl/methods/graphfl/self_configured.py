@@ -2,7 +2,7 @@
 
 As :mod:`autofgl.sharing.meta.sharing`, but each client searches for its own network and its own
 settings of MAML (:mod:`autofgl.methods.graphfl.configurator`), and the server averages networks
-that differ (:mod:`autofgl.methods.graphfl.slices`). When a client searches, is the ``mode``
+that differ (:mod:`autofgl.methods.graphfl.configurations`). When a client searches, is the ``mode``
 (section 3.3):
 
 * ``continuous``: whenever it trains; the winner's trained network is where its training starts.
@@ -25,10 +25,9 @@ import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurations import Arrays, Configurations, merge, put, take
 from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
-from autofgl.methods.graphfl.slices import Arrays, merge, put, take
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData, Weights

@@ -22,8 +22,7 @@ from autofgl.runtime.local_model import Weights, count_up, input_features, media
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.state import load, save
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.across.exchange import Exchange, positions
-from autofgl.sharing.across.forward import Pass, Surroundings
+from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
 
 #: Sampled edges times width are summed in units of so many, for the secure modes' range.
@@ -87,15 +86,9 @@ class AcrossClient(Summing, Party):
     def introduce(self, payload: Payload) -> Payload:  # noqa: ARG002
         """Tell the owners of external neighbors which of their nodes matter here."""
         near = self._around.neighborhood
-        self._exchange.introduce(
-            {
-                name: near.remote[near.owner == index]
-                for index, name in enumerate(near.owners)
-                if (near.owner == index).any()
-            }
-            if self._settings.share != "none"
-            else {}
-        )
+        owners = enumerate(near.owners) if self._settings.share != "none" else ()
+        wishes = {name: near.remote[near.owner == index] for index, name in owners}
+        self._exchange.publish("meet", {name: own for name, own in wishes.items() if len(own)})
         return {}
 
     def meet(self, payload: Payload) -> Payload:  # noqa: ARG002
@@ -142,16 +135,11 @@ class AcrossClient(Summing, Party):
         """Go on to the next exchange, or to the end of the pass."""
         training = self._ask["purpose"] == "train"
         with torch.set_grad_enabled(training):
-            try:
-                next(self._steps)
+            if next(self._steps, "over") is None:
                 return {}
-            except StopIteration:
-                pass
             done, self._pass = self._pass, None
             assert done is not None
-            if training:
-                return self._learn(done)
-            return self._report(done)
+            return self._learn(done) if training else self._report(done)
 
     def conclude(self, payload: Payload) -> Payload:  # noqa: ARG002
         """Seconds of a pass over all own nodes, without waiting for others."""
@@ -238,7 +226,7 @@ class AcrossClient(Summing, Party):
         """Metrics of all labelled nodes."""
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes in zip(sums, self._evaluated(), strict=True):
-            row[:] = count_up(done.output[positions(done.batch, nodes)], self._labels[nodes])
+            row[:] = count_up(done.output[np.searchsorted(done.batch, nodes)], self._labels[nodes])
         metrics = sums.reshape(-1)
         figures = {"metrics": scale_down(metrics, self._ask["totals"])}
         report: Payload = {"metrics": self.sums.protect(self._ask["report"], figures)}

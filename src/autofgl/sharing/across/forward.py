@@ -10,7 +10,7 @@ is the paper's: from the second convolution on neighbors at other clients count 
 first one only own ones do (Eq. 2), so that no raw feature travels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,13 +19,103 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autofgl.errors import AutoFGLError
+from autofgl.federation.party import Context, PeerFailed
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Ints
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Rule
-from autofgl.sharing.across.exchange import Exchange, positions
+from autofgl.secure.keys import KeyRing
+
+
+class Exchange:
+    """One client's line to those it shares edges with.
+
+    Everything is published by its owner in one call of the server and fetched by a peer in the
+    next, as a box that only the two can open (AES-GCM under a key that both alone know), so whoever
+    carries it, a relaying server included, sees its size and nothing else. What a client may ever
+    ask of another is fixed when they meet: the ends of the edges that the two share.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._name = context.name
+        self._line = context.peers
+        self._keys = KeyRing(context.name, tuple(context.parties), fewest=1)
+        self._boxes: dict[str, dict[str, bytes]] = {}
+        self._allowed: dict[str, Ints] = {}
+
+    def agree(self, payload: Payload) -> Payload:
+        """Answer a phase of the key exchange."""
+        return self._keys.phases[payload["phase"]](payload["message"])
+
+    def clear(self) -> None:
+        """Forget what was published for an earlier pass."""
+        self._boxes.clear()
+
+    def publish(self, topic: str, messages: Mapping[str, Any]) -> None:
+        """Lay out an array for each peer named, until :meth:`clear`."""
+        self._boxes[topic] = {}
+        for peer, array in messages.items():
+            if peer in self._keys.peers:
+                little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+                box = self._keys.seal(peer, "fedgraph", topic, little.tobytes())
+                self._boxes[topic][peer] = box
+
+    def fetch(self, topic: str, peer: str, dtype: Any) -> Any:
+        """The numbers that a peer laid out for this client, in one row; nothing if it is gone."""
+        if peer not in self._keys.peers:
+            return None
+        try:
+            box = self._line.call(peer, "fetch", {"topic": topic, "by": self._name})["box"]
+        except PeerFailed as failure:
+            if failure.kind in ("lost", "timeout"):
+                return None
+            raise
+        if not box:
+            return None
+        text = self._keys.unseal(peer, "fedgraph", topic, box)
+        return np.frombuffer(text, np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)
+
+    def answer(self, payload: Payload) -> Payload:
+        """A peer fetches; a box is of no use to anyone else."""
+        return {"box": self._boxes.get(payload["topic"], {}).get(payload["by"], b"")}
+
+    def meet(self, own: int) -> None:
+        """Learn which of the ``own`` nodes others will ask for.
+
+        Raises:
+            AutoFGLError: A peer names nodes that do not exist.
+        """
+        self._allowed = {}
+        for peer in self._keys.peers:
+            wish = self.fetch("meet", peer, np.int64)
+            if wish is not None:
+                nodes = np.unique(wish)
+                if len(nodes) and (nodes[0] < 0 or nodes[-1] >= own):
+                    raise AutoFGLError(
+                        f"{peer} has edges to nodes that {self._name} does not have: "
+                        "check the boundaries of both graphs"
+                    )
+                self._allowed[peer] = nodes
+
+    def wanted(self, topic: str) -> dict[str, Ints]:
+        """The own nodes that each peer wants an embedding of now.
+
+        Raises:
+            AutoFGLError: A peer asks for more than it was met with.
+        """
+        wanted: dict[str, Ints] = {}
+        for peer, allowed in self._allowed.items():
+            nodes = self.fetch(topic, peer, np.int64)
+            if nodes is not None and len(nodes):
+                place = np.minimum(np.searchsorted(allowed, nodes), len(allowed) - 1)
+                if not np.array_equal(allowed[place], nodes):
+                    raise AutoFGLError(f"{peer} asks {self._name} for nodes it has no edge to")
+                wanted[peer] = nodes
+        return wanted
 
 
 def exchanges(share: str, convolutions: int) -> int:
@@ -102,7 +192,9 @@ class Pass:
             self._blocks[k] = block
             targets = _own(block, near.own)
             if self._shared(k):
-                around.exchange.publish(self._topic("need", k), self._needs(block))
+                asked = self._by_owner(_external(block, near.own))
+                needs = {peer: near.remote[nodes] for peer, nodes in asked}
+                around.exchange.publish(self._topic("need", k), needs)
                 yield
                 self._wanted[k] = around.exchange.wanted(self._topic("need", k))
                 targets = np.unique(np.concatenate([targets, *self._wanted[k].values()]))
@@ -116,7 +208,10 @@ class Pass:
             dropped = dropout(hidden, self._model.spec.dropout, training, self._generator)
             product = conv.lin.product(dropped)
             if self._shared(k):
-                self._around.exchange.publish(self._topic("rows", k), self._answers(k, product))
+                rows, inputs = product.detach().numpy(), self._inputs[k]
+                wanted = self._wanted[k].items()
+                answers = {peer: rows[np.searchsorted(inputs, nodes)] for peer, nodes in wanted}
+                self._around.exchange.publish(self._topic("rows", k), answers)
                 yield
             block = self._blocks[k]
             self.output = block.matrix @ self._sources(k, product) + conv.bias
@@ -129,23 +224,10 @@ class Pass:
     def _topic(self, kind: str, k: int) -> str:
         return f"{self._tag}/{kind}-{k}"
 
-    def _needs(self, block: Block) -> dict[str, Any]:
-        """Which of its nodes each owner is asked for."""
-        near = self._around.neighborhood
-        external = _external(block, near.own)
-        return {peer: near.remote[nodes] for peer, nodes in self._by_owner(external)}
-
-    def _answers(self, k: int, product: Tensor) -> dict[str, Any]:
-        """The products that each peer wants, in the order in which it asked."""
-        rows = product.detach().numpy()
-        return {
-            peer: rows[positions(self._inputs[k], nodes)] for peer, nodes in self._wanted[k].items()
-        }
-
     def _sources(self, k: int, product: Tensor) -> Tensor:
         """h W of all sources of convolution ``k``: the own ones, then those of other clients."""
         block, own = self._blocks[k], self._around.neighborhood.own
-        mine = product[positions(self._inputs[k], _own(block, own))]
+        mine = product[np.searchsorted(self._inputs[k], _own(block, own))]
         if not self._shared(k):
             return mine
         external = _external(block, own)

@@ -73,7 +73,12 @@ class MetaModel(LocalModel):
     ) -> None:
         super().__init__(name, inputs, spec, settings, seed, weights)
         hidden = torch.from_numpy(unseen(spec.classes, settings.unseen_classes, seed))
-        self._slots = {name: self._slot(name) for name, _ in self.model.named_parameters()}
+        self._slots: dict[
+            str, tuple[dict[str, Any], str]
+        ] = {}  # where modules keep their parameters
+        for name, _ in self.model.named_parameters():
+            path, _, key = name.rpartition(".")
+            self._slots[name] = self.model.get_submodule(path)._parameters, key
         self._taught = torch.nonzero(~torch.isin(self._labels[0], hidden)).reshape(-1)
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
         self._optimizer = kind(
@@ -100,8 +105,17 @@ class MetaModel(LocalModel):
         self.model.train()
         begin = again * self.settings.outer_steps
         for step in range(begin, begin + self.settings.outer_steps):
-            tasks = self.tasks(at, step)
-            gradient, loss = mean_gradient(self._task_gradient(task, generator) for task in tasks)
+            gradient, loss = mean_gradient(
+                meta_gradient(
+                    self._loss(task.support, generator),
+                    self._loss(task.query, generator),
+                    self._parameters(),
+                    steps=self.settings.inner_steps,
+                    rate=self.settings.inner_lr,
+                    first_order=self.settings.first_order,
+                )
+                for task in self.tasks(at, step)
+            )
             for name, parameter in self.model.named_parameters():
                 parameter.grad = gradient[name]
             self._optimizer.step()
@@ -160,17 +174,6 @@ class MetaModel(LocalModel):
         self.model.eval()
         return self._outputs(adapted, inputs.features, inputs.structure, None)
 
-    def _task_gradient(self, task: Task, generator: torch.Generator) -> tuple[Parameters, Tensor]:
-        settings = self.settings
-        return meta_gradient(
-            self._loss(task.support, generator),
-            self._loss(task.query, generator),
-            self._parameters(),
-            steps=settings.inner_steps,
-            rate=settings.inner_lr,
-            first_order=settings.first_order,
-        )
-
     def _loss(self, chosen: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Mean cross-entropy of some training nodes as a function of the parameters."""
         nodes, labels = self._nodes[0][chosen], self._labels[0][chosen]
@@ -208,11 +211,6 @@ class MetaModel(LocalModel):
         count = self.settings.adapt_support or self.train_nodes
         rng = numpy_generator(self._seed, "adaptation", self.name)
         return torch.from_numpy(np.sort(rng.permutation(self.train_nodes)[:count]))
-
-    def _slot(self, name: str) -> tuple[dict[str, Any], str]:
-        """Where a module keeps a parameter."""
-        path, _, key = name.rpartition(".")
-        return self.model.get_submodule(path)._parameters, key
 
     def _parameters(self) -> Parameters:
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}

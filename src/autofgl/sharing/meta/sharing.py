@@ -206,9 +206,12 @@ class MetaServer(SharingServer):
         """The global model; figures with and without adaptation, of seen and of new clients."""
         groups = total["metrics"].reshape(len(GROUPS), len(KINDS) * SIZE)
         spec, weights = self.network()
+        own = {name: reply["own"] for name, reply in replies.items()}
+        if self._best_kind != "adapted":
+            own = {name: one and {**one, "metrics": one["unadapted"]} for name, one in own.items()}
         outcome = Outcome.of(
             kinds_of(groups.sum(0), engine.totals)[self._best_kind],
-            {name: self._counted(reply["own"]) for name, reply in replies.items()},
+            own,
             total["seconds"],
             engine.best.round,
             spec,
@@ -224,12 +227,6 @@ class MetaServer(SharingServer):
         """A client's line in the result: also its group and what adaptation is worth."""
         line = {**line, "new": line["name"] in self.new}
         return line | unadapted_row(Metrics.of(own["unadapted"])) if own else line
-
-    def _counted(self, own: Payload) -> Payload:
-        """What a client tells, with the figures of the kind that counts."""
-        if own and self._best_kind != "adapted":
-            return {**own, "metrics": own["unadapted"]}
-        return own
 
     def _apart(self, groups: Any, totals: list[int]) -> dict[str, Any]:
         """Figures without adaptation, and those of seen and new clients where there are both."""
