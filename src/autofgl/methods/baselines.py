@@ -21,10 +21,7 @@ from autofgl.sharing.common import COMMON
 
 
 class AloneClient(Party):
-    """Trains on its own graph and listens to nobody.
-
-    It keeps its own best weights by its own validation nodes and stops by its own patience.
-    """
+    """Trains on its own graph, keeps its own best weights and stops by its own patience."""
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
     saved = ("_local", "_best", "_best_weights")
@@ -87,10 +84,7 @@ class FedAvg(SharedTraining):
 
 
 class Separate(Method):
-    """Every client alone; the server starts the rounds and adds up the figures.
-
-    No weights are exchanged until each client's model is put into the run folder at the end.
-    """
+    """Every client alone: no weights are exchanged until its model is put into the run folder."""
 
     Settings = AloneSettings
     sums_securely: ClassVar[bool] = False
@@ -152,10 +146,7 @@ class Separate(Method):
 
 
 class Centralized(Separate):
-    """All graphs in one place: what :class:`Separate` does, with a single client.
-
-    The clients' graphs are pooled, cross-client edges included. Nothing is private here.
-    """
+    """As :class:`Separate`, with one client that has all graphs, cross-client edges included."""
 
     pools: ClassVar[bool] = True
 

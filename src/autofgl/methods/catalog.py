@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class MethodEntry:
     """A method, without importing it: its class, and its settings', which import without torch.
 
-    ``secure`` is the secure mode of a run that names none; ``sums_securely`` says whether it sums
-    anything that a secure mode could protect.
+    ``secure`` is the mode of a run that names none; ``sums_securely`` if a mode could protect
+    anything.
     """
 
     home: str
@@ -92,11 +92,7 @@ _GIVEN: "dict[str, type[Method]]" = {}
 
 
 def find_method(name: str) -> "type[Method]":
-    """The method of a name, of ``module:Class``, or of ``path/to/file.py:Class``.
-
-    Raises:
-        UserError: There is none; the message names the nearest ones.
-    """
+    """The method of a name, ``module:Class`` or ``path/to/file.py:Class``; else a UserError."""
     if name in _GIVEN:
         return _GIVEN[name]
     if name not in METHODS and ":" not in name:
@@ -127,11 +123,7 @@ def absolute_name(name: str) -> str:
 
 
 def name_of(method: "type[Method]") -> str:
-    """The name by which :func:`find_method` finds a class again, in any process.
-
-    Raises:
-        UserError: It was defined where no other process can find it.
-    """
+    """The name by which any process finds a class again; a UserError if none could."""
     for name, entry in METHODS.items():
         if entry.home == f"{method.__module__}:{method.__qualname__}":
             return name

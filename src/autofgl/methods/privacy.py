@@ -7,15 +7,12 @@ from typing import NamedTuple
 
 
 class Learns(NamedTuple):
-    """What one party learns in a run, whatever the ``--secure`` mode, and what besides with none or
-    one.
-
-    For *nobody*, ``secure`` says what else stays hidden.
-    """
+    """What a party learns always, and besides with ``--secure none`` or another mode."""
 
     who: str
     always: str
     none: str = ""
+    #: For *nobody*, what else stays hidden.
     secure: str = ""
 
     def with_mode(self, secure: bool) -> str:

@@ -79,11 +79,7 @@ class ASFGNNSettings(SFGNNSettings):
 
 
 def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Hyper-parameters of every client: the settings', or its own in ``per_client``.
-
-    Raises:
-        UserError: ``per_client`` names something unknown or a value that does not fit.
-    """
+    """Every client's hyper-parameters; a UserError if ``per_client`` has what does not fit."""
     given = _read_per_client(settings.per_client, clients)
     own = {name: changed(settings, given.get(name, {}), "per_client") for name in clients}
     return {
@@ -92,11 +88,7 @@ def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[st
 
 
 def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace:
-    """The joint space of all clients: a gene ``<client>.<name>`` each, and the common width.
-
-    Raises:
-        UserError: A range cannot be read or does not fit, or nothing is tuned.
-    """
+    """A gene ``<client>.<name>`` each, and the common width; a UserError for wrong ranges."""
     owners = list(clients) if settings.joint else [""]
     names = [(owner, name) for owner in owners for name in OWN] + [("", COMMON)]
     genes = [gene for owner, name in names if (gene := _gene(settings, owner, name)) is not None]

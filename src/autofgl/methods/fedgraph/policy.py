@@ -46,10 +46,8 @@ class Reward:
     def profiled(
         cls, base: float, target: float, costs: Sequence[float], penalty: float = 1.0
     ) -> "Reward":
-        """α (δ - β) is zero in the cheapest of some random rounds, and ``penalty`` on their
-        average.
-
-        The paper has the latter "close to 1".
+        """α (δ - β) is 0 in the cheapest round, and on average ``penalty`` (the paper: "close to
+        1").
         """
         beta = float(np.min(costs))
         above = float(np.mean(costs)) - beta
@@ -61,10 +59,7 @@ class Reward:
 
 
 class SamplingPolicy:
-    """The agent and all that stands between it and the federation.
-
-    Its action has the clients in the given order.
-    """
+    """The agent, and all that stands between it and the clients, in the order of its action."""
 
     saved = (
         "_agent", "_seen", "_costs", "_state", "_action", "_return", "_step", "_episode", "_best",
@@ -178,11 +173,7 @@ class SamplingPolicy:
         return encode({"kind": KIND, **shape, "actor": self._agent.policy(), **scales})
 
     def load_bytes(self, data: bytes) -> None:
-        """Take over a policy from a file.
-
-        Raises:
-            UserError: It is none, or one for another federation.
-        """
+        """Take over a policy from a file; a UserError if it is none, or for another federation."""
         try:
             saved = decode(data)
         except PayloadError as error:

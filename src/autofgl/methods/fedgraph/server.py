@@ -286,11 +286,7 @@ class FedGraph(Method):
 def make_policy(
     clients: Sequence[str], settings: FedGraphSettings, seed: int
 ) -> SamplingPolicy | None:
-    """Who says what is sampled with ``sampler=ddpg``, as in the file that is given, if any.
-
-    Raises:
-        UserError: The file cannot be read, or does not fit.
-    """
+    """The policy of ``sampler=ddpg``, of its file if one is given; a UserError if that is unfit."""
     if settings.sampler != "ddpg":
         return None
     policy = SamplingPolicy(clients, settings, seed)

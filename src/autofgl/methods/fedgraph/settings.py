@@ -124,10 +124,7 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
 
 @dataclass
 class Schedule:
-    """Rounds from 1 on: ``profile`` with random policies, episodes, and then the ``training``.
-
-    The first two are ``learning`` rounds together.
-    """
+    """Rounds from 1 on: ``learning``, of which the first ``profile``, and then ``training``."""
 
     profile: int
     learning: int

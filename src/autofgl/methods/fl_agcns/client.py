@@ -38,11 +38,7 @@ Table = Any
 def objective_values(
     names: Sequence[str], losses: Any, accuracies: Any, costs: Mapping[str, Any]
 ) -> Any:
-    """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several.
-
-    ``names`` has the validation objective, then those of ``costs`` that count; figures and costs
-    are ``[n]``.
-    """
+    """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several, validation first."""
     first = fitness(losses, accuracies, names[0])
     if len(names) == 1:
         return first
@@ -86,10 +82,7 @@ def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
 
 
 class SharedSuperNet:
-    """The SuperNet with its optimizer, at weights that are the same at every client.
-
-    All clients take the same steps, so that all hold the same W without it being sent (Eq. 2).
-    """
+    """The SuperNet and its optimizer: all clients take the same steps, so that W is never sent."""
 
     def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
         self.network = SuperNet(
@@ -158,10 +151,7 @@ class FLAGCNSClient(RoundClient):
         self._train_loss = 0.0
 
     def begin_search(self, payload: Payload) -> Payload:
-        """Node counts, and in the clear the validation nodes, by which codes are apportioned.
-
-        Also how many parameters a network has, which is the same at every client.
-        """
+        """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
         counts = self.count(f"{payload['stage']}start", self.data.counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
         return {"counts": counts, "val": self._val_field.measured, "params": params}
@@ -242,10 +232,7 @@ class FLAGCNSClient(RoundClient):
         return sums[:, :2]
 
     def _own_losses(self, codes: Any) -> Any:
-        """What this client's optimizer minimizes: L_val_i, or the share of wrong predictions.
-
-        And, where they are objectives, the costs of the codes.
-        """
+        """What this client's optimizer minimizes: L_val_i or the share of errors, and costs."""
         sums = self._evaluated(codes) / max(self._val_field.measured, 1)
         costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
         return objective_values(self.settings.objective_names, sums[:, 0], sums[:, 1], costs)

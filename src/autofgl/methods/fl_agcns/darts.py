@@ -94,10 +94,7 @@ class DartsClient(RoundClient):
         return {"gradient": self.sums.protect(tag, weighted(gradient, share), reveal="parties")}
 
     def architecture(self, payload: Payload) -> Payload:
-        """Contribute the gradient of the mean validation loss with respect to the logits.
-
-        Dropout is off: loss and accuracy of the relaxed network are then a by-product.
-        """
+        """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
         self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)

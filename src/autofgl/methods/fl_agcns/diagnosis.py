@@ -50,13 +50,10 @@ class Quality:
 def supernet_quality(
     method: FLAGCNS, count: int, rounds: int, report: Callable[[Ranked], None] | None = None
 ) -> Quality:
-    """Rank networks in both ways: half of them evenly out of the last population, half random.
+    """Rank ``count`` networks, at least 3, in both ways, each trained alone for some ``rounds``.
 
-    Args:
-        method: A search, at any generation.
-        count: How many networks, at least 3.
-        rounds: Rounds of each one's own training.
-        report: Called with every network when it is done.
+    Half of them are evenly out of the last population, half random. Each is reported when it is
+    done.
     """
     codes = _sample(method, count)
     shared = method.search.measure(codes)

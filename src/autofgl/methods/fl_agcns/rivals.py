@@ -37,8 +37,7 @@ class FLRandom(RecipeSearch):
 class FLRL(RecipeSearch):
     """Q-learning over the genes, as BlockQNN (Zhong et al., 2018), with federated evaluation.
 
-    BlockQNN's ε-schedule is stretched over ``candidates``. The agent explores with uniform genes:
-    ``stop`` has no effect here.
+    The ε-schedule is stretched over ``candidates``; genes are uniform: ``stop`` has no effect here.
     """
 
     Settings = RLSettings

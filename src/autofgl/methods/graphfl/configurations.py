@@ -60,11 +60,7 @@ Parts: TypeAlias = Mapping[str, Part]
 
 
 def parts_of(shape: Shape, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, Part]:
-    """Where parameters of these names, such as ``convs.0.lin.weight``, and sizes are.
-
-    Raises:
-        AutoFGLError: A parameter belongs to no layer, so that nobody can say what it means.
-    """
+    """Where parameters of these names, such as ``convs.0.lin.weight``, and sizes are in blocks."""
     parts = {}
     for name, size in sizes.items():
         match = _LAYER.fullmatch(name)
@@ -96,14 +92,10 @@ def merge(
     before: Mapping[str, Any],
     least: float,
 ) -> Arrays:
-    """The blocks after an average.
+    """The blocks after an average of networks with these ``parts``, from the sums by shape.
 
-    Args:
-        total: Sums over the clients of their weighted blocks.
-        shares: Sum of the weights of the clients of each shape.
-        parts: What a network of each shape holds.
-        before: The blocks before, for entries that nobody holds.
-        least: Smaller sums of weights are rounding of a secure sum, and nobody's.
+    Entries that nobody holds stay as before. Shares smaller than ``least`` are rounding of a secure
+    sum.
     """
     weights = {name: np.zeros(np.shape(value)) for name, value in before.items()}
     for share, own in zip(shares, parts, strict=True):
@@ -182,10 +174,7 @@ class Configurations:
         return sizes
 
     def initial(self, seed: int) -> Arrays:
-        """The blocks before the first round: those of each depth's widest network.
-
-        A network of the environment begins as it does in GraphFL.
-        """
+        """The blocks at first: each depth's widest network's, the environment's as in GraphFL."""
         whole: Arrays = {}
         for shape, parts in zip(self.shapes, self.parts, strict=True):
             if all(self.sizes[part.block] == part.sizes for part in parts.values()):

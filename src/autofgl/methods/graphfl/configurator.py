@@ -55,10 +55,7 @@ class Winner:
 
 
 class Configurator:
-    """Searches on one client's graph, from round to round with the same population.
-
-    ``settings`` are the environment.
-    """
+    """Searches on one client's graph, from round to round with the same population."""
 
     def __init__(self, graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> None:
         self.space = Configurations(model_spec(graph, settings), settings)
@@ -81,16 +78,10 @@ class Configurator:
         weights: Sequence[float],
         given_up: Callable[[], bool] = lambda: False,
     ) -> Winner:
-        """Search from the last population, with the global blocks of a round.
+        """Search from the last population, with the global blocks of a round; see :func:`shift`.
 
-        Args:
-            at: The round.
-            blocks: The blocks.
-            weights: What an average leaves of a training, for each shape; see :func:`shift`.
-            given_up: Asked before every trial; true ends the search.
-
-        Raises:
-            AutoFGLError: No chromosome leads to a network that is finite, or nobody waits.
+        An AutoFGLError says that no chromosome leads to a finite network, or that ``given_up`` is
+        true.
         """
         start = time.perf_counter()
         searcher = self._renewed()
@@ -233,10 +224,8 @@ class Configurator:
 def weights_by_shape(share: float, shares: Sequence[float], own: int) -> list[float]:
     """What an average of each shape would leave of a client's training, see :func:`weight_left`.
 
-    Args:
-        share: The client's share of a round's training nodes.
-        shares: The shares of those that trained each shape in the last average, in all 1.
-        own: The client's own shape, among whose holders it is counted.
+    ``shares`` are those of all that trained each shape in the last average, the client's in
+    ``own``.
     """
     weights = []
     for index, of_shape in enumerate(shares):

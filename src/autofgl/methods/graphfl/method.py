@@ -54,11 +54,7 @@ class GraphFLGA(SharedTraining):
 
 
 def check_roles(clients: Sequence[ClientGraph], settings: Any) -> None:
-    """Refuse new clients or unseen classes that leave too little to train on.
-
-    Raises:
-        UserError: They do.
-    """
+    """A UserError if new clients or unseen classes leave too little to train on."""
     new_clients([graph.name for graph in clients], settings.new_clients)
     if settings.unseen_classes > clients[0].classes - 2:
         raise UserError(

@@ -43,11 +43,7 @@ class SearchJob:
         return self.task.done()
 
     def result(self) -> Payload:
-        """The answer, as soon as there is one.
-
-        Raises:
-            SearchLost: There will be none.
-        """
+        """The answer, as soon as there is one; :class:`SearchLost` if there will be none."""
         try:
             return decode(self.task.result())
         except (TaskError, WorkerLost, PayloadError, CancelledError) as error:
@@ -72,11 +68,7 @@ def search_pool() -> WorkerPool:
 def search_request(
     graph: ClientGraph, settings: GraphFLGASettings, seed: int, search: Payload
 ) -> Payload:
-    """All that a search depends on.
-
-    ``search`` has ``round``, ``blocks``, ``weights``, and ``searcher``, the state of a
-    configurator.
-    """
+    """All that a search depends on; ``searcher`` in it is the state of a configurator."""
     return {
         "graph": _graph_payload(graph),
         "settings": settings.model_dump(mode="json"),
@@ -86,11 +78,7 @@ def search_request(
 
 
 def answer_search(task: bytes, canceled: Callable[[], bool]) -> bytes:
-    """Make the search that a message asks for: what a worker does.
-
-    Raises:
-        AutoFGLError: It was canceled, or no trial was finite.
-    """
+    """Make the search that a message asks for: what a worker does."""
     start = time.process_time()
     message = decode(task)
     settings = GraphFLGASettings(**message["settings"])

@@ -20,10 +20,7 @@ _DENSE = 128
 
 
 def vicinity(graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASettings) -> Inputs:
-    """All that the outputs of some nodes depend on.
-
-    The nodes within ``hops`` of them, and one hop more, for the degrees of the farthest.
-    """
+    """The nodes within ``hops`` of some, and one hop more, for the degrees of the farthest."""
     near = nodes.copy()
     source, target = graph.edge_index
     for _ in range(hops + 1):
@@ -34,11 +31,7 @@ def vicinity(graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASet
 
 @torch.no_grad()
 def judge(model: MetaModel, inputs: Inputs, settings: GraphFLGASettings) -> tuple[float, float]:
-    """Accuracy, or what is measured instead, and mean loss of the validation nodes.
-
-    Raises:
-        AutoFGLError: The network is not finite.
-    """
+    """Accuracy, or what is measured instead, and mean loss of the validation nodes, if finite."""
     ways = []
     if settings.fitness != "adapted":
         ways.append(model.outputs(inputs))

@@ -30,11 +30,7 @@ COST_UNIT = 1e6
 
 
 class AcrossClient(Summing, Party):
-    """Samples, convolves across clients and trains.
-
-    A pass over the convolutions takes several calls, ``begin`` and then ``advance``; in between the
-    peers fetch what this client has published.
-    """
+    """Samples, convolves across clients and trains; peers fetch between two calls of a pass."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "agree", "introduce", "meet", "start", "begin", "advance", "conclude",

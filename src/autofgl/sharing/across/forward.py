@@ -84,10 +84,8 @@ class Exchange:
         return {"box": self._boxes.get(payload["topic"], {}).get(payload["by"], b"")}
 
     def meet(self, own: int) -> None:
-        """Learn which of the ``own`` nodes others will ask for.
-
-        Raises:
-            AutoFGLError: A peer names nodes that do not exist.
+        """Learn which of the ``own`` nodes others will ask for; it is an error if they do not
+        exist.
         """
         self._allowed = {}
         for peer in self._keys.peers:
@@ -102,11 +100,7 @@ class Exchange:
                 self._allowed[peer] = nodes
 
     def wanted(self, topic: str) -> dict[str, Ints]:
-        """The own nodes that each peer wants an embedding of now.
-
-        Raises:
-            AutoFGLError: A peer asks for more than it was met with.
-        """
+        """The own nodes that each peer wants an embedding of now; to ask for others is an error."""
         wanted: dict[str, Ints] = {}
         for peer, allowed in self._allowed.items():
             nodes = self.fetch(topic, peer, np.int64)
@@ -176,10 +170,7 @@ class Pass:
         self.cost = 0
 
     def steps(self) -> Iterator[None]:
-        """Go down, then up; wait at every ``yield``. In the end ``output`` and ``cost`` are set.
-
-        ``cost`` is the sum over the convolutions of sampled edges times output width.
-        """
+        """Go down, then up; wait at every ``yield``. The cost is sampled edges times width."""
         yield from self._down()
         yield from self._up()
 

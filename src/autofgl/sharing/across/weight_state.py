@@ -63,9 +63,7 @@ class Axes:
         return np.asarray(self.directions @ (flattened(weights) - self.mean), np.float64)
 
     def moments(self, weights: Mapping[str, Any]) -> Vector:
-        """What a client adds to the sum behind the state: coordinates and squares, ``[2k]``.
-
-        They are limited, since secure sums hold numbers of a limited size.
+        """A client's part of the state: coordinates and squares ``[2k]``, bounded for secure sums.
         """
         place = np.clip(self.project(weights), -30, 30)
         return np.concatenate([place, place**2])
@@ -81,10 +79,7 @@ class Axes:
 
 
 def state_of(axes: Axes, mean: Mapping[str, Any], total: Any, clients: int) -> Vector:
-    """The policy's state ``[2k]``: W̄ along the axes, then the clients' spread along them.
-
-    ``total`` is the sum of the clients' moments, ``[2k]``.
-    """
+    """The policy's state ``[2k]``: W̄ along the axes, then the clients' spread along them."""
     first, second = np.split(np.asarray(total, np.float64) / max(clients, 1), 2)
     spread = np.sqrt(np.maximum(second - first**2, 0.0))
     return np.concatenate([axes.project(mean), spread])

@@ -21,10 +21,7 @@ from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, me
 
 @dataclass(frozen=True)
 class Task:
-    """Which of a client's training nodes are adapted to and which judge, as positions among them.
-
-    The two have none in common if there are at least two nodes.
-    """
+    """Positions among the training nodes to adapt to and to judge by; disjoint if there are two."""
 
     support: Tensor
     query: Tensor
@@ -54,11 +51,7 @@ def unseen(classes: int, count: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 class MetaModel(LocalModel):
-    """A network, its outer optimizer, and everything precomputed about the graph.
-
-    Tasks depend on client, round and step, so that a resumed run draws what an undisturbed one
-    would have drawn.
-    """
+    """A network that meta-learns; a resumed run draws the tasks that an undisturbed one would."""
 
     settings: Any
 
@@ -91,13 +84,9 @@ class MetaModel(LocalModel):
         return len(self._taught)
 
     def learn(self, at: int, again: int = 0) -> float:
-        """Outer steps of a round; the mean query loss before the last of them.
+        """Outer steps of a round, if there are nodes; the mean query loss before the last of them.
 
-        A client without training nodes leaves its weights alone. ``again`` says how often it was
-        called for this round before: every time has its own tasks.
-
-        Raises:
-            AutoFGLError: Training has diverged.
+        ``again`` says how often it was called for this round before: every time has its own tasks.
         """
         if not self.taught_nodes:
             return 0.0
@@ -139,11 +128,7 @@ class MetaModel(LocalModel):
         return [Task(none, self._taught[torch.from_numpy(query)]) for query in queries]
 
     def adapted(self) -> Parameters:
-        """The weights after adaptation to the client's labeled training nodes, without dropout.
-
-        Raises:
-            AutoFGLError: The adaptation has diverged.
-        """
+        """The weights after adaptation to the own training nodes, without dropout."""
         settings, parameters = self.settings, self._parameters()
         if not self.train_nodes:
             return parameters

@@ -62,10 +62,7 @@ class MetaClient(SharingClient):
         self.local.load_weights(payload["weights"])
 
     def figures(self, payload: Payload) -> dict[str, Any]:
-        """Metrics of the present weights, of every kind, ``[18]``; a new client has none yet.
-
-        With a secure mode it contributes zeros: masks need all parties.
-        """
+        """Metrics of every kind, ``[18]``; a new client has none, or zeros: masks need all."""
         if self._seen:
             return {"metrics": self._kinds(payload["totals"])}
         return {} if self.secure == "none" else {"metrics": np.zeros(len(KINDS) * SIZE)}
@@ -249,11 +246,7 @@ class MetaServer(SharingServer):
 
 
 def new_clients(names: Sequence[str], count: int) -> frozenset[str]:
-    """The last ``count`` clients.
-
-    Raises:
-        UserError: Nobody is left to train.
-    """
+    """The last ``count`` clients; a UserError if nobody is left to train."""
     if count >= len(names):
         raise UserError(f"new_clients={count} leaves none of the {len(names)} clients to train")
     return frozenset(names[len(names) - count :])
