@@ -245,8 +245,7 @@ def variation(settings: FLAGCNSSettings) -> Variation:
 
 def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
     features = input_features(graph, settings.normalize_features)
-    structure = Structure.from_client(graph)
-    labels = torch.from_numpy(graph.y.copy())
+    structure, labels = Structure.from_client(graph), torch.from_numpy(graph.y.copy())
     train, val = (
         ReceptiveField(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
         for mask in (graph.train_mask, graph.val_mask)

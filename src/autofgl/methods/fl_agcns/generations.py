@@ -199,7 +199,8 @@ class Generations:
 
     def _sample(self, generation: int) -> Any:
         rng = numpy_generator(self._seed, "population", generation)
-        given = [self.space.encode(self.space.parse(code)) for code in self._settings.start_codes]
+        start = filter(None, map(str.strip, self._settings.start.split(";")))
+        given = [self.space.encode(self.space.parse(code)) for code in start]
         search = RandomSearch(self.codes, rng)
         search.tell(self.codes.stack(given), np.zeros(len(given)))
         fresh = search.ask(max(0, self._settings.population - len(given)))

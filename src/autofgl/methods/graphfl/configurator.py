@@ -113,10 +113,7 @@ class Configurator:
         Otherwise clients leave a network that is not trained yet for one that adapts faster to
         their few labels, and all have to begin again (docs/results/graphfl-ga.md).
         """
-        own = self.space.environment
-        if at > self._settings.structure_after:
-            return chromosome
-        return {name: own[name] if name in _SHAPE else v for name, v in chromosome.items()}
+        return chromosome if at > self._settings.structure_after else self._at_home(chromosome)
 
     def trial(
         self, chromosome: Chromosome, at: int, blocks: Arrays, weight: float
@@ -196,9 +193,13 @@ class Configurator:
         if self._searcher is None:
             self._searcher = self._fresh()
             return self._searcher
-        best, own = self._searcher.best[0], self.space.environment
-        self._searcher.renew([{**best, **{name: own[name] for name in _SHAPE if name in best}}])
+        self._searcher.renew([self._at_home(self._searcher.best[0])])
         return self._searcher
+
+    def _at_home(self, chromosome: Chromosome) -> Chromosome:
+        """The same with the shape of the environment's network."""
+        own = self.space.environment
+        return {name: own[name] if name in _SHAPE else v for name, v in chromosome.items()}
 
     def _fresh(self) -> Genetic:
         settings, genes = self._settings, self.space.genes

@@ -63,8 +63,7 @@ class Axes:
         return np.asarray(self.directions @ (flattened(weights) - self.mean), np.float64)
 
     def moments(self, weights: Mapping[str, Any]) -> Vector:
-        """A client's part of the state: coordinates and squares ``[2k]``, bounded for secure sums.
-        """
+        """A client's part of the state: coordinates and squares ``[2k]``, fit for secure sums."""
         place = np.clip(self.project(weights), -30, 30)
         return np.concatenate([place, place**2])
 
