@@ -7,16 +7,73 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory
+from autofgl.federation.party import Party, PartyFactory
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.method import Method, SharedTraining
-from autofgl.runtime.metrics import Metrics
+from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
-from autofgl.sharing.alone import AloneClient
+from autofgl.runtime.state import load, save
 from autofgl.sharing.common import COMMON
+
+
+class AloneClient(Party):
+    """Trains on its own graph, keeps its own best weights and stops by its own patience."""
+
+    operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
+    saved = ("_local", "_best", "_best_weights")
+
+    def __init__(self, data: ClientData, settings: AloneSettings) -> None:
+        graph = self._graph = data.graph
+        self._settings = settings
+        inputs, spec = data.inputs(settings.normalize_features), model_spec(graph, settings)
+        self._local = LocalModel(graph.name, inputs, spec, settings, data.seed)
+        self._best = BestRound(settings.select)
+        self._best_weights: Weights = self._local.weights()
+
+    def _keep_best(self, at: int, sums: MetricSums) -> None:
+        if self._best.update(at, Metrics.of(sums)):
+            self._best_weights = self._local.weights()
+
+    @property
+    def _stopped(self) -> bool:
+        patience = self._settings.patience
+        return bool(patience and self._best.since_lower_loss >= patience)
+
+    def round(self, payload: Payload) -> Payload:
+        """Evaluate, keep what is best, train an epoch."""
+        at = payload["round"]
+        sums = self._local.evaluate()
+        if not self._stopped:
+            self._keep_best(at - 1, sums)
+            if not self._stopped:
+                self._local.train(1, at)
+        return {"metrics": sums, "stopped": self._stopped}
+
+    def conclude(self, payload: Payload) -> Payload:
+        """Report on the best weights; the last ones are looked at first."""
+        if not self._stopped:
+            self._keep_best(payload["round"], self._local.evaluate())
+        self._local.load_weights(self._best_weights)
+        own: Payload = {"nodes": self._graph.num_nodes, "edges": self._graph.num_edges // 2}
+        own["metrics"] = self._local.evaluate()
+        seconds = self._local.inference_seconds()
+        return {"own": own, "seconds": seconds, "best_round": self._best.round}
+
+    def export(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """The best weights, and the network that they belong to."""
+        return {"weights": self._best_weights, "spec": self._local.spec.to_json()}
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return save(self, self.saved)
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        load(self, self.saved, state)
 
 
 class FedAvg(SharedTraining):
@@ -27,10 +84,7 @@ class FedAvg(SharedTraining):
 
 
 class Separate(Method):
-    """Every client alone; the server starts the rounds and adds up the figures.
-
-    No weights are exchanged until each client's model is put into the run folder at the end.
-    """
+    """Every client alone: no weights are exchanged until its model is put into the run folder."""
 
     Settings = AloneSettings
     sums_securely: ClassVar[bool] = False
@@ -78,9 +132,8 @@ class Separate(Method):
         """Report on every client's best weights."""
         replies = self.clients.call("conclude", {"round": self.round}).ok
         exports = self.clients.call("export", {}).ok
-        models = {name: export["weights"] for name, export in exports.items()}
-        if len(models) == 1:
-            models = {"model": next(iter(models.values()))}
+        alone = len(exports) == 1
+        models = {"model" if alone else name: one["weights"] for name, one in exports.items()}
         seconds = [reply["seconds"] for reply in replies.values()]
         return Outcome.of(
             Metrics.of(np.sum([reply["own"]["metrics"] for reply in replies.values()], axis=0)),
@@ -93,10 +146,7 @@ class Separate(Method):
 
 
 class Centralized(Separate):
-    """All graphs in one place: what :class:`Separate` does, with a single client.
-
-    The clients' graphs are pooled, cross-client edges included. Nothing is private here.
-    """
+    """As :class:`Separate`, with one client that has all graphs, cross-client edges included."""
 
     pools: ClassVar[bool] = True
 

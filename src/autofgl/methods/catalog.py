@@ -16,126 +16,83 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodEntry:
-    """A method, without importing it.
+    """A method, without importing it: its class, and its settings', which import without torch.
 
-    Attributes:
-        home: ``module:class`` of the method.
-        settings: ``module:class`` of its settings, which import without torch.
-        summary: What it does, in a line.
-        sharing: How clients learn together.
-        search: Who chooses what is trained.
-        secure: The secure mode of a run that names none.
-        sums_securely: Whether it sums anything that a secure mode could protect.
+    ``secure`` is the mode of a run that names none; ``sums_securely`` if a mode could protect
+    anything.
     """
 
     home: str
     settings: str
     summary: str
     sharing: str
-    search: str = "–"
-    secure: str = "none"
-    sums_securely: bool = True
+    search: str
+    secure: str
+    sums_securely: bool
 
 
-_ROOM = "autofgl.methods."
-
-METHODS: dict[str, MethodEntry] = {
-    "centralized": MethodEntry(
-        _ROOM + "baselines:Centralized",
-        "autofgl.runtime.settings:AloneSettings",
-        "one network on the pooled graph; not private",
-        "pooled",
-        sums_securely=False,
-    ),
-    "separate": MethodEntry(
-        _ROOM + "baselines:Separate",
-        "autofgl.runtime.settings:AloneSettings",
-        "every client trains alone, nothing is exchanged",
-        "alone",
-        sums_securely=False,
-    ),
-    "fedavg": MethodEntry(
-        _ROOM + "baselines:FedAvg",
-        "autofgl.runtime.settings:FederatedSettings",
-        "federated averaging of parameters or gradients",
-        "common",
-    ),
-    "fl-agcns": MethodEntry(
-        _ROOM + "fl_agcns.controller:FLAGCNS",
-        _ROOM + "fl_agcns.settings:FLAGCNSSettings",
-        "federated architecture search with a SuperNet and evolution",
-        "common",
-        "evolution in controller and clients",
-    ),
-    "fl-random": MethodEntry(
-        _ROOM + "fl_agcns.rivals:FLRandom",
-        _ROOM + "fl_agcns.settings:CandidateSettings",
-        "federated architecture search at random, every network from scratch",
-        "common",
-        "random",
-    ),
-    "fl-rl": MethodEntry(
-        _ROOM + "fl_agcns.rivals:FLRL",
-        _ROOM + "fl_agcns.settings:RLSettings",
-        "federated architecture search by Q-learning, as BlockQNN",
-        "common",
-        "Q-learning",
-    ),
-    "fl-darts": MethodEntry(
-        _ROOM + "fl_agcns.darts:FLDarts",
-        _ROOM + "fl_agcns.settings:DartsSettings",
-        "federated architecture search by gradients (DARTS) in a SuperNet",
-        "common",
-        "gradients",
-    ),
-    "fedgraph": MethodEntry(
-        _ROOM + "fedgraph.server:FedGraph",
-        _ROOM + "fedgraph.settings:FedGraphSettings",
-        "graph convolution across clients, with sampling",
-        "across clients",
-        "DDPG over sampling policies",
-    ),
-    "graphfl": MethodEntry(
-        _ROOM + "graphfl.method:GraphFL",
-        _ROOM + "graphfl.settings:GraphFLSettings",
-        "clients meta-learn a network that adapts to few labels",
-        "meta",
-    ),
-    "graphfl-ga": MethodEntry(
-        _ROOM + "graphfl.method:GraphFLGA",
-        _ROOM + "graphfl.settings:GraphFLGASettings",
-        "graphfl with clients that configure themselves",
-        "meta",
-        "genetic algorithm in each client",
-    ),
-    "sfgnn": MethodEntry(
-        _ROOM + "asfgnn.method:SFGNN",
-        _ROOM + "asfgnn.settings:SFGNNSettings",
-        "own message passing for each client, one discriminator for all",
-        "own encoder, common head",
-        secure="shares",
-    ),
-    "asfgnn": MethodEntry(
-        _ROOM + "asfgnn.method:ASFGNN",
-        _ROOM + "asfgnn.settings:ASFGNNSettings",
-        "SFGNN with hyper-parameters tuned by Bayesian optimization",
-        "own encoder, common head",
-        "Bayesian optimization",
-        secure="shares",
-    ),
+#: Where each method and its settings live: ``module:class``, those of a method below this package.
+_HOMES = {
+    "centralized": ("baselines:Centralized", "autofgl.runtime.settings:AloneSettings"),
+    "separate": ("baselines:Separate", "autofgl.runtime.settings:AloneSettings"),
+    "fedavg": ("baselines:FedAvg", "autofgl.runtime.settings:FederatedSettings"),
+    "fl-agcns": ("fl_agcns.controller:FLAGCNS", "fl_agcns.settings:FLAGCNSSettings"),
+    "fl-random": ("fl_agcns.rivals:FLRandom", "fl_agcns.settings:CandidateSettings"),
+    "fl-rl": ("fl_agcns.rivals:FLRL", "fl_agcns.settings:RLSettings"),
+    "fl-darts": ("fl_agcns.darts:FLDarts", "fl_agcns.settings:DartsSettings"),
+    "fedgraph": ("fedgraph.server:FedGraph", "fedgraph.settings:FedGraphSettings"),
+    "graphfl": ("graphfl.method:GraphFL", "graphfl.settings:GraphFLSettings"),
+    "graphfl-ga": ("graphfl.method:GraphFLGA", "graphfl.settings:GraphFLGASettings"),
+    "sfgnn": ("asfgnn.method:SFGNN", "asfgnn.settings:SFGNNSettings"),
+    "asfgnn": ("asfgnn.method:ASFGNN", "asfgnn.settings:ASFGNNSettings"),
 }
-
+_SUMMARIES = {
+    "centralized": "one network on the pooled graph; not private",
+    "separate": "every client trains alone, nothing is exchanged",
+    "fedavg": "federated averaging of parameters or gradients",
+    "fl-agcns": "federated architecture search with a SuperNet and evolution",
+    "fl-random": "federated architecture search at random, every network from scratch",
+    "fl-rl": "federated architecture search by Q-learning, as BlockQNN",
+    "fl-darts": "federated architecture search by gradients (DARTS) in a SuperNet",
+    "fedgraph": "graph convolution across clients, with sampling",
+    "graphfl": "clients meta-learn a network that adapts to few labels",
+    "graphfl-ga": "graphfl with clients that configure themselves",
+    "sfgnn": "own message passing for each client, one discriminator for all",
+    "asfgnn": "SFGNN with hyper-parameters tuned by Bayesian optimization",
+}
+#: How clients learn together, and who chooses what is trained.
+_PARTS = {
+    "centralized": ("pooled", "–"),
+    "separate": ("alone", "–"),
+    "fedavg": ("common", "–"),
+    "fl-agcns": ("common", "evolution in controller and clients"),
+    "fl-random": ("common", "random"),
+    "fl-rl": ("common", "Q-learning"),
+    "fl-darts": ("common", "gradients"),
+    "fedgraph": ("across clients", "DDPG over sampling policies"),
+    "graphfl": ("meta", "–"),
+    "graphfl-ga": ("meta", "genetic algorithm in each client"),
+    "sfgnn": ("own encoder, common head", "–"),
+    "asfgnn": ("own encoder, common head", "Bayesian optimization"),
+}
+METHODS: dict[str, MethodEntry] = {
+    name: MethodEntry(
+        f"autofgl.methods.{home}",
+        settings if settings.startswith("autofgl.") else f"autofgl.methods.{settings}",
+        _SUMMARIES[name],
+        *_PARTS[name],
+        secure="shares" if name in ("sfgnn", "asfgnn") else "none",
+        sums_securely=name not in ("centralized", "separate"),
+    )
+    for name, (home, settings) in _HOMES.items()
+}
 
 #: Classes that were handed over, by the name that finds them again.
 _GIVEN: "dict[str, type[Method]]" = {}
 
 
 def find_method(name: str) -> "type[Method]":
-    """The method of a name, of ``module:Class``, or of ``path/to/file.py:Class``.
-
-    Raises:
-        UserError: There is none; the message names the nearest ones.
-    """
+    """The method of a name, ``module:Class`` or ``path/to/file.py:Class``; else a UserError."""
     if name in _GIVEN:
         return _GIVEN[name]
     if name not in METHODS and ":" not in name:
@@ -150,14 +107,8 @@ def find_method(name: str) -> "type[Method]":
 
 
 def settings_of(name: str) -> Any:
-    """The settings of a method; those of our own need no torch.
-
-    Raises:
-        UserError: There is no such method.
-    """
-    if name in METHODS:
-        return _load(METHODS[name].settings)
-    return find_method(name).Settings
+    """The settings of a method; those of our own need no torch."""
+    return _load(METHODS[name].settings) if name in METHODS else find_method(name).Settings
 
 
 def default_secure(name: str) -> str:
@@ -172,11 +123,7 @@ def absolute_name(name: str) -> str:
 
 
 def name_of(method: "type[Method]") -> str:
-    """The name by which :func:`find_method` finds a class again, in any process.
-
-    Raises:
-        UserError: It was defined where no other process can find it.
-    """
+    """The name by which any process finds a class again; a UserError if none could."""
     for name, entry in METHODS.items():
         if entry.home == f"{method.__module__}:{method.__qualname__}":
             return name

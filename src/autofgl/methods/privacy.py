@@ -7,18 +7,12 @@ from typing import NamedTuple
 
 
 class Learns(NamedTuple):
-    """What one party learns in a run.
-
-    Attributes:
-        who: The party, or *nobody*.
-        always: What it learns with any ``--secure`` mode.
-        none: What it learns besides with ``--secure none``.
-        secure: What it learns besides with a secure mode; for *nobody*, what else stays hidden.
-    """
+    """What a party learns always, and besides with ``--secure none`` or another mode."""
 
     who: str
     always: str
     none: str = ""
+    #: For *nobody*, what else stays hidden.
     secure: str = ""
 
     def with_mode(self, secure: bool) -> str:
@@ -83,7 +77,7 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
     "separate": (
         Learns("server", "each client's node counts, losses and accuracies, and its final model"),
         Learns("clients", "nothing about each other"),
-        Learns("nobody", "features, labels or edges of another client"),
+        _NOBODY._replace(secure=""),
     ),
     "fedavg": (
         Learns(
@@ -145,7 +139,7 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
             "`share=all` also x·W of the first; with `share=none` nothing",
         ),
         Learns("other clients", "the averaged weights"),
-        Learns("nobody", "features, labels or edges of another client"),
+        _NOBODY._replace(secure=""),
     ),
     "graphfl": (
         *_GRAPHFL,

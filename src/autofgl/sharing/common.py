@@ -1,4 +1,4 @@
-"""One common model by federated averaging, of parameters or of gradients.
+"""One common model by federated averaging, of parameters or of gradients, and personal ones.
 
 *Parameters* (McMahan et al., 2017): every chosen client trains E local epochs from the global
 weights, and the server averages the results. *Gradients* (FL-AGCNS, Eq. 2): every client sends its
@@ -11,14 +11,15 @@ whoever took part. One client with all nodes is exactly centralized training.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
+from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
-from autofgl.runtime.metrics import Metrics, scale_up
+from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
@@ -26,18 +27,12 @@ from autofgl.runtime.settings import model_spec
 
 #: The smallest network of the search space: what a client has before it is given another.
 SMALLEST = "identity | - | identity"
+#: Local epochs of the fine-tuning, where the settings say nothing else.
+PERSONAL_EPOCHS = 20
 
 
 class CommonClient(SharingClient):
-    """Trains the common network on its own graph.
-
-    Args:
-        data: The client's graph.
-        recipe: Names the network.
-        settings: How it is trained.
-        secure: How sums are protected.
-        trial: Whether test nodes are left alone and the network may diverge.
-    """
+    """Trains the common network on its own graph; on trial, without test nodes, it may diverge."""
 
     saved = ("local", "_best")
 
@@ -173,4 +168,70 @@ def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> Networ
     )
 
 
+def sized_spec(family: str, graph: ClientGraph, settings: Any) -> ModelSpec:
+    """A network of a family that has no choices but width, depth and dropout, sized for a graph."""
+    return ModelSpec(
+        family=family,
+        in_features=graph.num_features,
+        classes=graph.classes,
+        hidden=settings.hidden,
+        layers=settings.layers,
+        dropout=settings.dropout,
+    )
+
+
+class PersonalClient(CommonClient):
+    """Trains the common network, and fine-tunes it for itself in the end.
+
+    It takes ``personal_epochs`` local epochs and keeps the one with the lowest loss on its own
+    validation nodes, or the common weights if none gains. Personal weights never leave their
+    client: the server learns the sums of their figures.
+    """
+
+    def settle(self, payload: Payload) -> None:
+        """Keep the common weights for the export, then fine-tune; ``round`` names the dropout."""
+        super().settle(payload)
+        self._common = self.local.weights()
+        self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
+        best, weights = BestRound("loss"), self._common
+        epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
+        # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
+        can_choose = self.local.train_nodes and self.local.val_nodes
+        for epoch in range(epochs + 1 if can_choose else 0):
+            if best.update(epoch, Metrics.of(self.local.evaluate())):
+                weights = self.local.weights()
+            self.local.train(1, payload["round"] + epoch)
+        self.local.load_weights(weights)
+
+    def final_figures(self, payload: Payload) -> dict[str, Any]:
+        """Figures of the personal weights, and of the common ones."""
+        return {**self.figures(payload), "common": self._common_figures}
+
+    def export(self) -> Payload:
+        """The common weights: personal ones stay here."""
+        weights = getattr(self, "_common", None) or self.local.weights()
+        return {"weights": weights, "spec": self.local.spec.to_json()}
+
+
+class PersonalServer(CommonServer):
+    """As with one common model; the result compares personal and common figures."""
+
+    def settle(self, last_is_best: bool) -> Payload:
+        """The best weights, and a number beyond all rounds, for the fine-tuning's dropout."""
+        return {**super().settle(last_is_best), "round": self.settings.rounds + 1}
+
+    def outcome(
+        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
+    ) -> Outcome:
+        """The common model, with the figures of the personal ones."""
+        outcome = super().outcome(engine, replies, total)
+        common = Metrics.of(scale_up(total["common"], engine.totals))
+        figures = {
+            "common_val_accuracy": common.val_accuracy,
+            "common_test_accuracy": common.test_accuracy,
+        }
+        return replace(outcome, extra={**outcome.extra, **figures})
+
+
 COMMON = Sharing("common", CommonServer, CommonClient, network_spec)
+PERSONAL = Sharing("personal", PersonalServer, PersonalClient, network_spec)

@@ -8,16 +8,14 @@ counts N_i of its training nodes and its accuracy M_i; the server learns sums on
     W_s = mean of W_i        Q_s = Σ N_i / ΣΣ N        M = mean of M_i
 
 and sends W_s and Q_s back. A client whose labels are like everybody's takes W_s, one with other
-labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s).
-
-Where we differ from the paper: training is full-batch, so that N_i counts all training nodes; the
-freshly trained W_i is mixed and not that of the round before (:func:`mix`); initial weights are the
-same everywhere; Eq. 4 has y and ŷ swapped; the metric of a round is that of the mixed weights; a
-client without training nodes takes W_s and has no say in it.
+labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s). One
+without training nodes takes W_s and has no say in it. docs/methods.md says where we differ from the
+paper.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,15 +23,15 @@ import numpy.typing as npt
 
 from autofgl.federation.party import Refused
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
-from autofgl.nn.models.spec import ModelSpec, network_summary, spec_from_json
+from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
+from autofgl.sharing.common import sized_spec
 
 Distribution = npt.NDArray[np.float64]
 
@@ -67,9 +65,9 @@ class OwnEncoderClient(SharingClient):
             self.local.load_weights(weights | mix(weights, payload["mean"], share))
 
     def figures(self, payload: Payload) -> dict[str, Any]:
-        """Sums for the federation's figures, and M_i, the client's own accuracies.
+        """Sums for the federation's figures, and M_i, the client's own accuracies, ``[4]``.
 
-        The latter is ``[4]``: validation accuracy and whether there is one, the same for test.
+        The latter are validation accuracy and whether there is one, and the same for test.
         """
         sums = self.local.evaluate()
         metrics = Metrics.of(sums)
@@ -82,10 +80,7 @@ class OwnEncoderClient(SharingClient):
         return {"metrics": scaled, "own": own, **self.local.flags()}
 
     def update(self, payload: Payload) -> dict[str, Any]:
-        """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13.
-
-        A client without training nodes has no say in the mean.
-        """
+        """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13."""
         self.local.train(self.settings.local_epochs, payload["round"])
         weights = self.local.weights()
         own = {name: value for name, value in weights.items() if name.startswith(DISCRIMINATOR)}
@@ -119,8 +114,7 @@ class OwnEncoderClient(SharingClient):
         if self.settings.mixing == "none" or not self.local.train_nodes:
             return 0.0
         if self.settings.mixing == "constant":
-            share: float = self.settings.keep
-            return share
+            return float(self.settings.keep)
         return divergence(distribution(self._labels), np.asarray(labels))
 
 
@@ -197,18 +191,6 @@ class OwnEncoderServer(SharingServer):
         )
 
 
-def own_encoder_spec(graph: ClientGraph, settings: Any) -> ModelSpec:
-    """The network of a client."""
-    return ModelSpec(
-        family="sfgnn",
-        in_features=graph.num_features,
-        classes=graph.classes,
-        hidden=settings.hidden,
-        layers=settings.layers,
-        dropout=settings.dropout,
-    )
-
-
 def client_means(own: Any) -> dict[str, float]:
     """M: the mean over clients of their own accuracies, from the sum ``[4]`` of their figures."""
     right, clients = np.asarray(own).reshape(2, 2).T
@@ -223,14 +205,13 @@ def distribution(counts: Any) -> Distribution:
 
 
 def divergence(p: Distribution, q: Distribution) -> float:
-    """JS(P‖Q) of Eq. 2, in bits; 0 where one of the two has no mass at all.
-
-    With base-2 logarithms it lies in [0, 1], as the paper says, too.
-    """
+    """JS(P‖Q) of Eq. 2, in bits and so in [0, 1]; 0 where one of the two has no mass at all."""
     if not p.any() or not q.any():
         return 0.0
-    middle = (p + q) / 2
-    bits = (_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2
+    middle, bits = (p + q) / 2, 0.0
+    for one in (p, q):
+        some = one > 0
+        bits += float(np.sum(one[some] * np.log2(one[some] / middle[some]))) / 2
     return min(max(bits, 0.0), 1.0)
 
 
@@ -244,10 +225,6 @@ def mix(own: Mapping[str, Any], mean: Mapping[str, Any], keep: float) -> dict[st
     return {name: share * own[name] + (1 - share) * value for name, value in mean.items()}
 
 
-def _relative_entropy(p: Distribution, q: Distribution) -> float:
-    """KL(P‖Q) in bits; Q is positive where P is."""
-    some = p > 0
-    return float(np.sum(p[some] * np.log2(p[some] / q[some])))
-
-
+#: The network of a client.
+own_encoder_spec = partial(sized_spec, "sfgnn")
 OWN_ENCODER = Sharing("own-encoder", OwnEncoderServer, OwnEncoderClient, own_encoder_spec)

@@ -1,22 +1,16 @@
 """SFGNN, and ASFGNN: SFGNN whose clients' hyper-parameters are tuned together (Algorithm 4).
 
 A trial of ASFGNN is a training of SFGNN from fresh weights with the hyper-parameters θ of all
-clients: dropout, L2, depth and learning rate of each, and the common width. Its value M(θ) is the
-best mean of the clients' validation accuracies over its rounds, which the server learns from a
-secure sum. Bayesian optimization (:mod:`autofgl.search.bayes`), random search or grid search
-proposes the next θ. The best θ is then trained for ``rounds`` rounds.
-
-Where we differ from the paper: test nodes are not looked at before that last training; the first
-trials are a Latin hypercube; ranges are those of the settings; hopeless trials can be ended early
-(``pruning``).
+clients. Its value M(θ) is the best mean of the clients' validation accuracies over its rounds,
+which the server learns from a secure sum. The best θ is then trained for ``rounds`` rounds.
 
 A trial in which a client is lost is recorded as failed, says nothing about θ, and the next one goes
-on with the clients that are left; a client that was only late takes part again. A trial that
-diverges counts as worst. The study is in ``study.db`` of the run folder, and every trial ends with
-a checkpoint: a killed run goes on with its trials, within one from the last checkpoint.
+on with the clients that are left. A trial that diverges counts as worst. The study is in
+``study.db`` of the run folder, and every trial ends with a checkpoint: a killed run goes on with
+its trials, within one from the last checkpoint. docs/methods.md says where we differ from the
+paper.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +31,7 @@ from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
-from autofgl.runtime.trials import Trial, Trials
+from autofgl.runtime.trials import Trials
 from autofgl.search.baselines import GridSearch, RandomSearch
 from autofgl.search.bayes import MedianRule
 from autofgl.search.searcher import Searcher
@@ -160,18 +154,25 @@ class ASFGNN(Method):
             "pruned_trials": sum(one.ending == "pruned" for one in trials),
             "search_rounds": self._search_rounds,
             "best_score": best[0].val_accuracy,
-            "top": [_to_json(one) for one in best[:TOP]],
+            "top": [
+                {
+                    "chromosome": one.candidate,
+                    "score": one.val_accuracy,
+                    "rounds": one.rounds,
+                    "failed": False,
+                    "pruned": one.ending == "pruned",
+                }
+                for one in best[:TOP]
+            ],
         }
         return replace(outcome, extra={**outcome.extra, **search})
 
     @property
     def _search_over(self) -> bool:
         """Whether to train: a spent budget ends the search as soon as a trial has a result."""
-        if self._training_begun or self._exhausted:
-            return True
-        if len(self._trials.over) >= self.settings.trials:
-            return True
-        return self._wrapped_up and bool(self._trials.best_first)
+        over = self._training_begun or self._exhausted
+        over = over or len(self._trials.over) >= self.settings.trials
+        return over or (self._wrapped_up and bool(self._trials.best_first))
 
     def _search_round(self) -> Row:
         """A round of a trial; none if there is nothing left to try."""
@@ -180,25 +181,21 @@ class ASFGNN(Method):
             if not asked:
                 self._exhausted = True
                 return {}
-            each = _recipes(by_client(asked[0], self._hyper))
-            self._trials.begin(asked[0], each=each)
+            self._trials.begin(asked[0], each=_recipes(by_client(asked[0], self._hyper)))
         self._search_rounds += 1
         number = len(self._trials.over) + 1
         row, at, over = self._trials.step()
         row |= {"trial": number, "trial_round": at}
         if over is not None:
             self._trial_just_ended = True
-            self._observe(over)
+            if over.ending == "failed":
+                self._tuner.fail(over.candidate)
+            else:
+                self._tuner.tell([over.candidate], [over.loss])
             row |= {"trial_ended": over.ending, "hyper": over.candidate}
             row["score"] = over.val_accuracy if over.useful else None
         best = self._trials.best_first
         return {**row, "best_score": best[0].val_accuracy if best else None}
-
-    def _observe(self, trial: Trial) -> None:
-        if trial.ending == "failed":
-            self._tuner.fail(trial.candidate)
-        else:
-            self._tuner.tell([trial.candidate], [trial.loss])
 
     def _begin_training(self) -> None:
         self._trials.give_up()
@@ -238,13 +235,3 @@ def with_hyper_parameters(outcome: Outcome, hyper: dict[str, dict[str, Any]]) ->
 
 def _recipes(hyper: dict[str, dict[str, Any]]) -> dict[str, Payload]:
     return {name: Recipe(settings=own).to_payload() for name, own in hyper.items()}
-
-
-def _to_json(trial: Trial) -> dict[str, Any]:
-    return {
-        "chromosome": trial.candidate,
-        "score": trial.val_accuracy if trial.useful else -math.inf,
-        "rounds": trial.rounds,
-        "failed": trial.ending == "failed",
-        "pruned": trial.ending == "pruned",
-    }

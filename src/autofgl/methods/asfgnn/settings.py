@@ -79,25 +79,16 @@ class ASFGNNSettings(SFGNNSettings):
 
 
 def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Hyper-parameters of every client: the settings', or its own in ``per_client``.
-
-    Raises:
-        UserError: ``per_client`` names something unknown or a value that does not fit.
-    """
+    """Every client's hyper-parameters; a UserError if ``per_client`` has what does not fit."""
     given = _read_per_client(settings.per_client, clients)
-    values = {}
-    for name in clients:
-        own = changed(settings, given.get(name, {}), "per_client")
-        values[name] = {key: getattr(own, key) for key in (*OWN, COMMON)}
-    return values
+    own = {name: changed(settings, given.get(name, {}), "per_client") for name in clients}
+    return {
+        name: {key: getattr(values, key) for key in (*OWN, COMMON)} for name, values in own.items()
+    }
 
 
 def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace:
-    """The joint space of all clients: a gene ``<client>.<name>`` each, and the common width.
-
-    Raises:
-        UserError: A range cannot be read or does not fit, or nothing is tuned.
-    """
+    """A gene ``<client>.<name>`` each, and the common width; a UserError for wrong ranges."""
     owners = list(clients) if settings.joint else [""]
     names = [(owner, name) for owner in owners for name in OWN] + [("", COMMON)]
     genes = [gene for owner, name in names if (gene := _gene(settings, owner, name)) is not None]
@@ -112,14 +103,13 @@ def by_client(
     chromosome: Mapping[str, Any], fixed: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Hyper-parameters of every client: the chromosome's, else the fixed ones."""
-    values: dict[str, dict[str, Any]] = {}
-    for client, own in fixed.items():
-        keys = {name: (f"{client}.{name}", name) for name in own}
-        values[client] = {
-            name: next((chromosome[key] for key in keys[name] if key in chromosome), value)
+    return {
+        client: {
+            name: chromosome.get(f"{client}.{name}", chromosome.get(name, value))
             for name, value in own.items()
         }
-    return values
+        for client, own in fixed.items()
+    }
 
 
 def _gene(settings: ASFGNNSettings, owner: str, name: str) -> Gene | None:

@@ -4,7 +4,7 @@
 Step of the paper                     Where
 ====================================  ==============================================================
 Cross-client convolution, Eqs. 2, 3   :mod:`autofgl.sharing.across.forward`
-Sealed rows between clients           :mod:`autofgl.sharing.across.exchange`
+Sealed rows between clients           :mod:`autofgl.sharing.across.forward`
 A client's training, Algorithm 1      :mod:`autofgl.sharing.across.client`
 Sampling, Algorithm 2, Eq. 7          :mod:`autofgl.nn.sampling`
 The server, Algorithm 3, Eq. 8        ``server.py``

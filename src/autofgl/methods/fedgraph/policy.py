@@ -3,10 +3,7 @@
 A round of the federation is one step of the agent: it sees the weights, by
 :mod:`autofgl.sharing.across.weight_state`, says for every client i its P_i = (κ_i, p_i^(1..K)), and
 is paid by Eq. 9. Before the first episode some rounds with random policies serve to fit the axes of
-the state and to find α and β.
-
-Where we differ from the paper: the axes and the scale of the reward are fitted once and then
-frozen, so that a policy that was learned can be kept in a file and used in another run.
+the state and to find α and β, which then stay: a policy can be kept in a file for another run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,6 +16,7 @@ import numpy.typing as npt
 from autofgl.errors import PayloadError, UserError
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.methods.fedgraph.settings import FedGraphSettings
+from autofgl.runtime.state import load, save
 from autofgl.search.ddpg import DDPG, DDPGSettings
 from autofgl.search.searcher import SearchError
 from autofgl.seeding import numpy_generator
@@ -29,19 +27,15 @@ from autofgl.sharing.across.weight_state import Axes, Vector, flattened, state_o
 LEAST_KEPT, LEAST_BATCH = 0.02, 1 / 32
 #: How far clients lie apart from each other, and rounds of an episode, where policies are random.
 SPREAD = 0.1
+#: Says what a policy file is.
+KIND = "autofgl sampling policy 1"
 #: Axes of the state; it has twice as many dimensions, the paper's 20.
 AXES = 10
 
 
 @dataclass(frozen=True)
 class Reward:
-    """The reward of a round, r = Ω^(λ - Λ) - α (δ - β) (Eq. 9).
-
-    Attributes:
-        base: Ω.
-        target: Λ, the accuracy aimed at.
-        alpha, beta: α and β.
-    """
+    """The reward of a round, r = Ω^(λ - Λ) - α (δ - β) (Eq. 9); Ω is ``base`` and Λ ``target``."""
 
     base: float
     target: float
@@ -52,8 +46,8 @@ class Reward:
     def profiled(
         cls, base: float, target: float, costs: Sequence[float], penalty: float = 1.0
     ) -> "Reward":
-        """α and β by profiling: α (δ - β) is zero in the cheapest of some rounds with random
-        policies, and ``penalty`` on their average, where the paper has it "close to 1".
+        """α (δ - β) is 0 in the cheapest round, and on average ``penalty`` (the paper: "close to
+        1").
         """
         beta = float(np.min(costs))
         above = float(np.mean(costs)) - beta
@@ -65,19 +59,18 @@ class Reward:
 
 
 class SamplingPolicy:
-    """The agent and all that stands between it and the federation.
+    """The agent, and all that stands between it and the clients, in the order of its action."""
 
-    Args:
-        clients: Names of the clients, in the order of the agent's action.
-        settings: The learning's and the sampling's.
-        seed: Root seed.
-    """
+    saved = (
+        "_agent", "_seen", "_costs", "_state", "_action", "_return", "_step", "_episode", "_best",
+    )  # fmt: skip
 
     def __init__(self, clients: Sequence[str], settings: FedGraphSettings, seed: int) -> None:
         self._clients = list(clients)
         self._settings = settings
         self._seed = seed
-        self._axes: Axes | None = None
+        #: Along which clients say where their weights are, once there are any.
+        self.axes: Axes | None = None
         self._reward: Reward | None = None
         self._seen: list[npt.NDArray[np.float32]] = []
         self._costs: list[float] = []
@@ -98,11 +91,6 @@ class SamplingPolicy:
         )
         self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), learning)
 
-    @property
-    def axes(self) -> Axes | None:
-        """Along which clients say where their weights are, once there are any."""
-        return self._axes
-
     def random(self, at: int) -> dict[str, Payload]:
         """Policies of a profiling round."""
         return self._policies(self._random("profile", at))
@@ -115,7 +103,7 @@ class SamplingPolicy:
     def end_profile(self) -> None:
         """Fit the axes, and α and β."""
         settings = self._settings
-        self._axes = Axes.fit(self._seen, AXES)
+        self.axes = Axes.fit(self._seen, AXES)
         self._reward = Reward.profiled(
             settings.omega, settings.target_accuracy, self._costs, settings.penalty
         )
@@ -123,9 +111,8 @@ class SamplingPolicy:
 
     def begin_episode(self, weights: Mapping[str, Any]) -> None:
         """All clients have these weights."""
-        assert self._axes is not None
-        moments = self._axes.moments(weights)
-        self._state = state_of(self._axes, weights, moments, 1)
+        assert self.axes is not None
+        self._state = state_of(self.axes, weights, self.axes.moments(weights), 1)
         self._return, self._step = 0.0, 0
 
     def choose(self, explore: bool) -> dict[str, Payload]:
@@ -146,21 +133,13 @@ class SamplingPolicy:
         return self._policies(self._action)
 
     def observe(self, weights: Mapping[str, Any], moments: Any, clients: int) -> None:
-        """See where a round led to.
-
-        Args:
-            weights: W̄.
-            moments: The sum of the clients' moments along the axes.
-            clients: How many there are.
-        """
-        assert self._axes is not None
-        self._before, self._state = self._state, state_of(self._axes, weights, moments, clients)
+        """See where a round led to: W̄, and the sum of the clients' moments along the axes."""
+        assert self.axes is not None
+        self._before, self._state = self._state, state_of(self.axes, weights, moments, clients)
 
     def learn(self, accuracy: float, cost: float) -> dict[str, float]:
-        """Learn from the round just observed, with its λ and δ.
-
-        Returns:
-            Reward, and the episode's discounted return up to here.
+        """Learn from the round just observed, with its λ and δ; reward and discounted return so
+        far.
         """
         assert self._reward is not None
         assert self._state is not None
@@ -174,8 +153,8 @@ class SamplingPolicy:
         return {"reward": reward, "return": self._return}
 
     def end_episode(self) -> None:
-        """Explore less in the next one; keep the actor of the episode with the best return, since
-        the last one need not be the best.
+        """Explore less in the next one; keep the best episode's actor: the last need not be the
+        best.
         """
         if self._episode >= self._warm_up:
             self._agent.end_episode()
@@ -185,22 +164,16 @@ class SamplingPolicy:
 
     def to_bytes(self) -> bytes:
         """The policy as a file: enough to act, nothing of any client's weights but W̄'s axes."""
-        assert self._axes is not None
+        assert self.axes is not None
         assert self._reward is not None
         self._settle()
-        reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
         shape = {"clients": len(self._clients), "layers": self._settings.layers}
-        axes = self._axes.to_payload()
-        return encode(
-            {"kind": KIND, **shape, "actor": self._agent.policy(), "axes": axes, "reward": reward}
-        )
+        reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
+        scales = {"axes": self.axes.to_payload(), "reward": reward}
+        return encode({"kind": KIND, **shape, "actor": self._agent.policy(), **scales})
 
     def load_bytes(self, data: bytes) -> None:
-        """Take over a policy from a file.
-
-        Raises:
-            UserError: It is none, or one for another federation.
-        """
+        """Take over a policy from a file; a UserError if it is none, or for another federation."""
         try:
             saved = decode(data)
         except PayloadError as error:
@@ -216,53 +189,36 @@ class SamplingPolicy:
             self._agent.load_policy(saved["actor"])
         except SearchError as error:
             raise UserError(f"the policy does not fit: {error}") from error
-        self._axes = Axes.from_payload(saved["axes"])
-        settings = self._settings
-        self._reward = Reward(settings.omega, settings.target_accuracy, **saved["reward"])
+        self._take_scales(saved["axes"], saved["reward"])
 
     def check_weights(self, weights: Mapping[str, Any]) -> None:
-        """Refuse a policy that was learned for another network.
-
-        Raises:
-            UserError: It was.
-        """
-        assert self._axes is not None
-        if len(self._axes.mean) != len(flattened(weights)):
+        """Refuse a policy that was learned for another network."""
+        assert self.axes is not None
+        learned, given = len(self.axes.mean), len(flattened(weights))
+        if learned != given:
             raise UserError(
-                f"the policy was learned for a network of {len(self._axes.mean)} weights, "
-                f"this one has {len(flattened(weights))}"
+                f"the policy was learned for a network of {learned} weights, this one has {given}"
             )
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        state: Payload = {
-            "agent": self._agent.state(),
-            "seen": self._seen,
-            "costs": self._costs,
-            "action": self._action,
-            "return": self._return,
-            "step": self._step,
-            "episode": self._episode,
-            "best": self._best,
-        }
-        if self._state is not None:
-            state["state"] = self._state
-        if self._axes is not None and self._reward is not None:
-            state |= {"axes": self._axes.to_payload()}
+        state = save(self, self.saved)
+        if self.axes is not None and self._reward is not None:
+            state |= {"axes": self.axes.to_payload()}
             state |= {"alpha": self._reward.alpha, "beta": self._reward.beta}
         return state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        self._agent.load_state(state["agent"])
-        self._seen, self._costs = list(state["seen"]), list(state["costs"])
-        self._action, self._state = state["action"], state.get("state")
-        self._return, self._step = state["return"], state["step"]
-        self._episode, self._best = state["episode"], state["best"]
+        load(self, self.saved, state)
         if "axes" in state:
-            settings, alpha, beta = self._settings, state["alpha"], state["beta"]
-            self._axes = Axes.from_payload(state["axes"])
-            self._reward = Reward(settings.omega, settings.target_accuracy, alpha, beta)
+            self._take_scales(state["axes"], {name: state[name] for name in ("alpha", "beta")})
+
+    def _take_scales(self, axes: Payload, reward: Payload) -> None:
+        """Axes, α and β that were fitted before."""
+        settings = self._settings
+        self.axes = Axes.from_payload(axes)
+        self._reward = Reward(settings.omega, settings.target_accuracy, **reward)
 
     def _settle(self) -> None:
         """Learning is over: act as the best actor from here on."""
@@ -271,8 +227,10 @@ class SamplingPolicy:
             self._best = {}
 
     def _random(self, *name: str | int) -> Vector:
-        """One policy for all clients, give or take: if each client's were sampled on its own, their
-        sum would cost nearly the same in every round, and say little of what cost is worth.
+        """One policy for all clients, give or take.
+
+        If each client's were sampled on its own, their sum would cost nearly the same in every
+        round, and say little of what cost is worth.
         """
         rng = numpy_generator(self._seed, *name)
         common = rng.random(self._settings.layers + 1)
@@ -302,7 +260,3 @@ class SamplingPolicy:
 def _at_least(least: float, share: float) -> float:
     """From [0, 1] to [least, 1]."""
     return least + (1 - least) * float(share)
-
-
-#: Says what a policy file is.
-KIND = "autofgl sampling policy 1"

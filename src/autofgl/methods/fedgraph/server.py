@@ -1,16 +1,10 @@
 """FedGraph: graph convolution across clients, with learned sampling (Chen et al., 2021).
 
-Every client trains a GCN on its own nodes. From the second convolution on it also aggregates
-neighbors that other clients hold: their owners send h W, already multiplied by their own weights,
-for exactly the nodes that are asked for (Algorithm 1, Eq. 3), see
-:mod:`autofgl.sharing.across.forward`. The server averages the weights by mini-batch size (Eq. 8).
-
+Every client trains a GCN on its own nodes and aggregates neighbors that other clients hold
+(:mod:`autofgl.sharing.across.forward`). The server averages the weights by mini-batch size (Eq. 8).
 A round is one mini-batch of every client or several (``iterations``). Each takes as many calls as
 clients have to wait for each other: one, and two more for every convolution that is shared.
-
-Where we differ from the paper: an owner computes the embeddings that a peer asks for, whether or
-not it would have sampled those nodes itself, which the paper leaves open; and W̄ is judged by
-federated validation, test nodes are only reported.
+docs/methods.md says where we differ from the paper.
 """
 
 import time
@@ -29,8 +23,7 @@ from autofgl.federation.party import PartyFactory, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedgraph.policy import SamplingPolicy
-from autofgl.methods.fedgraph.schedule import Phase, Schedule
-from autofgl.methods.fedgraph.settings import FedGraphSettings
+from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
@@ -42,19 +35,14 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.secure.keys import agree
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
+from autofgl.sharing.common import sized_spec
 
 #: A mini-batch of so many nodes is all that a client has.
 ALL_NODES = 2**31 - 1
 
 
 class ServerTest:
-    """Labeled nodes that the server has, kept from all clients, to judge weights by.
-
-    Args:
-        graph: The graph; all of its labeled nodes count.
-        spec: The network.
-        normalize: Whether features are scaled.
-    """
+    """Labeled nodes that the server has, kept from all clients, to judge weights by."""
 
     def __init__(self, graph: ClientGraph, spec: ModelSpec, normalize: bool) -> None:
         self._features = input_features(graph, normalize)
@@ -93,37 +81,31 @@ class FedGraph(Method):
         self._best_weights: Weights = {}
         self._schedule = Schedule.of(settings)
         self._server_graph: ClientGraph | None = None
-        self._policy: SamplingPolicy | None = None
-        if settings.sampler == "ddpg":
-            self._policy = SamplingPolicy(federation.parties, settings, seed)
-            if settings.policy:
-                self._policy.load_bytes(read_policy(settings.policy))
+        self._policy = make_policy(federation.parties, settings, seed)
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """See :meth:`Method.check`; a policy that cannot be read is found out here."""
         super().check(clients, settings, secure)
-        if settings.sampler == "ddpg" and settings.policy:
-            names = [graph.name for graph in clients]
-            SamplingPolicy(names, settings, 0).load_bytes(read_policy(settings.policy))
+        make_policy([graph.name for graph in clients], settings, seed=0)
 
     @classmethod
     def check_network(cls, graph: ClientGraph, settings: FedGraphSettings) -> None:
         """Refuse a network that cannot be built for a graph."""
-        network(graph, settings)
+        sized_spec("gcn", graph, settings)
 
     @classmethod
     def party(
         cls, graph: ClientGraph, settings: FedGraphSettings, seed: int, secure: str = "none"
     ) -> PartyFactory:
         """The client side."""
-        spec = network(graph, settings)
+        spec = sized_spec("gcn", graph, settings)
         return lambda context: AcrossClient(context, graph, spec, settings, seed, secure)
 
     @property
     def rounds(self) -> int:
         """Rounds of learning to sample, then those of the training."""
-        return self._schedule.rounds
+        return self._schedule.learning + self._schedule.training
 
     @property
     def done(self) -> bool:
@@ -173,12 +155,16 @@ class FedGraph(Method):
         self._weights = mean or self._weights
         row: Row = {"round": self.round, "phase": self._phase, "train_loss": loss, "cost": cost}
         row |= {"train_s": seconds, "val_accuracy": None, "test_accuracy": None}
-        if self._phase == "train" and self._evaluates():
+        evaluates = self.round % self.settings.evaluate_every == 0 or self.round == self.rounds
+        if self._phase == "train" and evaluates:
             row |= self._judge(self.round)
         if self._policy is not None:
             delta = cost if self.settings.delta == "cost" else seconds
             row |= self._learn(self._policy, moments, len(replies.ok), delta)
-            row["policies"] = {name: _rounded(policy) for name, policy in policies.items()}
+            row["policies"] = {
+                name: [policy["batch"], *(round(probability, 3) for probability in policy["keep"])]
+                for name, policy in policies.items()
+            }
         row["clients"] = len(replies.ok)
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
@@ -249,9 +235,6 @@ class FedGraph(Method):
         tag = f"accuracy-{self.round}"
         return self._metrics(self._evaluate(self._weights, tag, "judge"), tag).val_accuracy
 
-    def _evaluates(self) -> bool:
-        return self.round % self.settings.evaluate_every == 0 or self.round == self.rounds
-
     def _train(
         self, policies: Mapping[str, Payload], fresh: bool
     ) -> tuple[Replies, dict[str, Any]]:
@@ -300,30 +283,17 @@ class FedGraph(Method):
         return replies
 
 
-def network(graph: ClientGraph, settings: FedGraphSettings) -> ModelSpec:
-    """The GCN that the settings ask for, sized for a graph's features and classes."""
-    return ModelSpec(
-        family="gcn",
-        in_features=graph.num_features,
-        classes=graph.classes,
-        hidden=settings.hidden,
-        layers=settings.layers,
-        dropout=settings.dropout,
-    )
-
-
-def read_policy(path: str) -> bytes:
-    """The bytes of a policy file.
-
-    Raises:
-        UserError: It cannot be read.
-    """
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read the policy {path}: {error.strerror}") from error
-
-
-def _rounded(policy: Payload) -> list[float]:
-    """A policy for the history: κ, then the probabilities."""
-    return [policy["batch"], *(round(probability, 3) for probability in policy["keep"])]
+def make_policy(
+    clients: Sequence[str], settings: FedGraphSettings, seed: int
+) -> SamplingPolicy | None:
+    """The policy of ``sampler=ddpg``, of its file if one is given; a UserError if that is unfit."""
+    if settings.sampler != "ddpg":
+        return None
+    policy = SamplingPolicy(clients, settings, seed)
+    if settings.policy:
+        try:
+            policy.load_bytes(Path(settings.policy).read_bytes())
+        except OSError as error:
+            reason = f"cannot read the policy {settings.policy}: {error.strerror}"
+            raise UserError(reason) from error
+    return policy

@@ -1,8 +1,9 @@
-"""Settings of FedGraph."""
+"""Settings of FedGraph, and which of its rounds they spend on what."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from autofgl.runtime.settings import (
     ClientsSettings,
@@ -14,6 +15,8 @@ from autofgl.runtime.settings import (
     TrainSettings,
     Whole,
 )
+
+Phase = Literal["profile", "episode", "train"]
 
 
 class FedGraphSettings(ClientsSettings, TrainSettings):
@@ -93,17 +96,13 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
         """One number for all convolutions need not be in quotes."""
         return str(given) if isinstance(given, int | float) else given
 
-    @field_validator("keep")
+    @field_validator("keep", "fanouts")
     @classmethod
-    def _check_keep(cls, text: str) -> str:
-        if not all(0 < value <= 1 for value in _numbers(text)):
+    def _check_numbers(cls, text: str, info: ValidationInfo) -> str:
+        values = _numbers(text)
+        if info.field_name == "keep" and not all(0 < value <= 1 for value in values):
             raise ValueError("probabilities lie in (0, 1]")
-        return text
-
-    @field_validator("fanouts")
-    @classmethod
-    def _check_fanouts(cls, text: str) -> str:
-        if not all(value >= 1 and value == int(value) for value in _numbers(text)):
+        if info.field_name == "fanouts" and not all(v >= 1 and v == int(v) for v in values):
             raise ValueError("fanouts are whole numbers from 1 on")
         return text
 
@@ -119,8 +118,52 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
 
     @property
     def fanout_by_layer(self) -> list[int]:
-        """Neighbours in each convolution; the last number given stands for those that follow."""
+        """Neighbors in each convolution; the last number given stands for those that follow."""
         return [int(value) for value in _one_each(_numbers(self.fanouts), self.layers)]
+
+
+@dataclass
+class Schedule:
+    """Rounds from 1 on: ``learning``, of which the first ``profile``, and then ``training``."""
+
+    profile: int
+    learning: int
+    episode_rounds: int
+    training: int
+
+    @classmethod
+    def of(cls, settings: FedGraphSettings) -> "Schedule":
+        """What the settings ask for; only a policy that is not given has to be learned."""
+        learns = settings.sampler == "ddpg" and not settings.policy
+        profile = settings.profile_rounds if learns else 0
+        learning = profile + settings.episodes * settings.episode_rounds if learns else 0
+        return cls(profile, learning, settings.episode_rounds, settings.rounds)
+
+    def phase(self, at: int) -> Phase:
+        """What a round is for."""
+        if at <= self.profile:
+            return "profile"
+        return "episode" if at <= self.learning else "train"
+
+    def episode(self, at: int) -> tuple[int, int]:
+        """Number of a round's episode and of the round in it, both from 1 on."""
+        before, within = divmod(at - self.profile - 1, self.episode_rounds)
+        return before + 1, within + 1
+
+    def begins_afresh(self, at: int) -> bool:
+        """Whether a round starts from the initial weights."""
+        begins_episode = self.phase(at) == "episode" and self.episode(at)[1] == 1
+        return begins_episode or at in (1, self.learning + 1)
+
+    def name(self, at: int) -> str:
+        """Names a round for its random draws: the same with or without learning before it."""
+        phase = self.phase(at)
+        return f"{phase}-{at - self.learning if phase == 'train' else at}"
+
+    def hurry(self, at: int) -> None:
+        """After round ``at``, learn no more than a training needs, which is two rounds at least."""
+        self.profile = min(self.profile, max(at + 1, 2))
+        self.learning = min(self.learning, max(at, self.profile))
 
 
 def _numbers(text: str) -> list[float]:

@@ -1,6 +1,12 @@
-"""The client side of FL-AGCNS; :mod:`autofgl.methods.fl_agcns.controller` says what it does."""
+"""The client side of FL-AGCNS, and what its search minimizes.
 
-from collections.abc import Mapping
+That is a validation figure, alone or together with a network's size and time, which are sums over
+its parts. A table ``[1 + types]`` holds the share of input and output stage, and what one layer of
+each type adds; with it anyone can tell the cost of a code without building its network.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,33 +15,74 @@ import torch
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.objectives import (
-    cost_of,
-    latency_table,
-    objective_values,
-    parameter_table,
-)
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.features import InputFeatures
+from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.clients import average, weighted
-from autofgl.runtime.local_model import (
-    WORST_LOSS,
-    ClientData,
-    input_features,
-)
+from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient, Sharing
 from autofgl.runtime.state import load, save
+from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
 from autofgl.seeding import numpy_generator, torch_generator
 
+#: A cost of ``[1 + types]``: both ends of a network, then one layer of each type.
+Table = Any
+
+
+def objective_values(
+    names: Sequence[str], losses: Any, accuracies: Any, costs: Mapping[str, Any]
+) -> Any:
+    """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several, validation first."""
+    first = fitness(losses, accuracies, names[0])
+    if len(names) == 1:
+        return first
+    return np.column_stack([first, *(costs[name] for name in names[1:])])
+
+
+def cost_of(table: Table, space: Space, codes: Any) -> Any:
+    """A cost of each code, ``[n]``."""
+    counts = np.zeros((len(codes), len(space.types)))
+    for row, genotype in enumerate(genotypes(space, codes)):
+        for layer in genotype.existing:
+            counts[row, space.types.index(layer.type)] += 1
+    return table[0] + counts @ np.asarray(table[1:])
+
+
+def parameter_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
+    """Number of parameters."""
+    ends = settings.hidden * (graph.num_features + graph.classes)
+    ends += settings.hidden + graph.classes
+    kinds = [CONVOLUTIONS[kind].make(settings.hidden) for kind in space.types]
+    sizes = [sum(value.numel() for value in kind.parameters()) for kind in kinds]
+    return np.array([ends, *sizes], np.float64)
+
+
+@torch.no_grad()
+def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
+    """Milliseconds of one pass over a client's graph, as measured here and now."""
+    features, structure = InputFeatures.from_client(graph.x), Structure.from_client(graph)
+    first = Linear(graph.num_features, settings.hidden)
+    last = Linear(settings.hidden, graph.classes)
+    hidden = first(features)
+    runs: list[Callable[[], object]] = [lambda: last(first(features))]
+    for kind in space.types:
+        convolution = CONVOLUTIONS[kind].make(settings.hidden).eval()
+        runs.append(partial(convolution, hidden, structure, None))
+    times = []
+    for run in runs:
+        run()  # the first call does not count
+        times.append(1000 * median_seconds(run))
+    return np.array(times)
+
 
 class SharedSuperNet:
-    """The SuperNet with its optimizer, at weights that are the same at every client.
-
-    All clients take the same steps, so that all hold the same W without it being sent (Eq. 2).
-    """
+    """The SuperNet and its optimizer: all clients take the same steps, so that W is never sent."""
 
     def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
         self.network = SuperNet(
@@ -104,10 +151,7 @@ class FLAGCNSClient(RoundClient):
         self._train_loss = 0.0
 
     def begin_search(self, payload: Payload) -> Payload:
-        """Node counts, and in the clear the validation nodes, by which codes are apportioned.
-
-        Also how many parameters a network has, which is the same at every client.
-        """
+        """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
         counts = self.count(f"{payload['stage']}start", self.data.counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
         return {"counts": counts, "val": self._val_field.measured, "params": params}
@@ -156,7 +200,12 @@ class FLAGCNSClient(RoundClient):
         self._tables = payload["tables"]
         best = self._codes.stack([])
         if payload["quota"] and self._val_field.measured:
-            best = self._client_step(shared, payload["quota"], payload["generation"])
+            own = shared[: self.settings.population] if self._own is None else self._own
+            names = (self.data.graph.name, payload["generation"])
+            rng = numpy_generator(self.data.seed, "client-evolution", *names)
+            ways = variation(self.settings)
+            step = client_step(self._codes, own, shared, self._memo, payload["quota"], rng, ways)
+            self._own, best = step.population, step.best
         figures = self._figures(shared[len(shared) - children :], payload)
         protected = self.sums.protect(f"children-{payload['generation']}", figures)
         return {"codes": best, "losses": protected}
@@ -183,22 +232,10 @@ class FLAGCNSClient(RoundClient):
         return sums[:, :2]
 
     def _own_losses(self, codes: Any) -> Any:
-        """What this client's optimizer minimizes: L_val_i, or the share of wrong predictions.
-
-        And, where they are objectives, the costs of the codes.
-        """
+        """What this client's optimizer minimizes: L_val_i or the share of errors, and costs."""
         sums = self._evaluated(codes) / max(self._val_field.measured, 1)
         costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
         return objective_values(self.settings.objective_names, sums[:, 0], sums[:, 1], costs)
-
-    def _client_step(self, shared: Any, quota: int, generation: int) -> Any:
-        own = shared[: self.settings.population] if self._own is None else self._own
-        rng = numpy_generator(self.data.seed, "client-evolution", self.data.graph.name, generation)
-        step = client_step(
-            self._codes, own, shared, self._memo, quota, rng, variation(self.settings)
-        )
-        self._own = step.population
-        return step.best
 
 
 def variation(settings: FLAGCNSSettings) -> Variation:
@@ -208,8 +245,7 @@ def variation(settings: FLAGCNSSettings) -> Variation:
 
 def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
     features = input_features(graph, settings.normalize_features)
-    structure = Structure.from_client(graph)
-    labels = torch.from_numpy(graph.y.copy())
+    structure, labels = Structure.from_client(graph), torch.from_numpy(graph.y.copy())
     train, val = (
         ReceptiveField(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
         for mask in (graph.train_mask, graph.val_mask)

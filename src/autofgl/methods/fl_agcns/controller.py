@@ -3,23 +3,14 @@
 All networks of the search space share the weights of one SuperNet. A generation (Algorithm 2) makes
 E_weight steps on the SuperNet's weights with the gradient of the whole population P, summed over
 the clients (Eq. 2), and then evolves P (Algorithm 1): the controller by the federated validation
-loss FLL (Eq. 1), every client by its own validation loss, and the next P holds codes of both. The
-best code by FLL is then trained from scratch under federation.
+loss FLL (Eq. 1), every client by its own validation loss, and the next P holds codes of both. It
+takes E_weight + 2 calls to every client.
 
-A generation takes E_weight + 2 calls to every client. Where we differ from the paper by default:
-
-* P_FL is P and as many children, of which the best survive (see :mod:`autofgl.search.feo`); random
-  codes end less often than uniform genes would have it (``stop``).
-* The SuperNet is first trained on random codes (``warmup``), and a step is made of some codes of P
-  (``codes_per_step``) without an L2 penalty.
-* Codes are compared by FLL and by their number of parameters; ``objectives=loss`` is FLL alone.
-* After the generations the evolution goes on for some ``trials`` with networks that are trained
-  briefly on their own: shared weights tell good networks from bad ones, but not the best from the
-  good, nor which of them are hard to train from scratch
-  (:mod:`autofgl.methods.fl_agcns.refinement`).
-* The chosen network is the best of several ``finalists`` by federated validation; with ``params``
-  an objective, the smallest of those that validation cannot tell from the best
-  (:mod:`autofgl.runtime.trials`).
+After the generations the evolution goes on for some ``trials`` with networks that are trained
+briefly on their own: shared weights tell good networks from bad ones, but not the best from the
+good, nor which of them are hard to train from scratch. The best ``finalists`` are then trained from
+scratch under federation, and federated validation picks one. docs/methods.md says where we differ
+from the paper.
 """
 
 from dataclasses import replace
@@ -32,7 +23,6 @@ from autofgl.methods.fl_agcns.generations import Generations
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.runtime.method import Method
-from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.recipe_search import candidate_round, trial_json
@@ -70,8 +60,12 @@ class FLAGCNS(Method):
     ) -> None:
         super().__init__(federation, settings, seed, secure)
         self.search = Generations(self.clients, settings, seed)
-        self._trials = Trials(self._trial_training, _loss)
-        self._final = FinalTraining(self._final_training, self._choose)
+        self._trials = Trials(
+            self._trial_training, lambda best: float(fitness(best.loss, best.accuracy, "accuracy"))
+        )
+        self._final = FinalTraining(
+            lambda at, recipe: self.engine(recipe, f"final-{at}-"), self._choose
+        )
         self._refinement: Refinement | None = None
         self._candidates: list[str] = []
         self._trial_rounds = 0
@@ -207,13 +201,5 @@ class FLAGCNS(Method):
         return [trials[i] for i in smallest_of_the_best_first(networks, self.search.val_nodes)]
 
     def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
-        rounds = self.settings.trial_rounds
-        stage = f"candidate-{number}-"
-        return self.engine(recipe, stage, rounds=rounds, patience=0, select="accuracy")
-
-    def _final_training(self, at: int, recipe: Recipe) -> RoundEngine:
-        return self.engine(recipe, stage=f"final-{at}-")
-
-
-def _loss(best: BestRound) -> float:
-    return float(fitness(best.loss, best.accuracy, "accuracy"))
+        about = {"rounds": self.settings.trial_rounds, "patience": 0, "select": "accuracy"}
+        return self.engine(recipe, f"candidate-{number}-", **about)

@@ -4,16 +4,11 @@ The networks of the search space are relaxed into one (:mod:`autofgl.nn.supernet
 mixture is set by the architecture parameters α. A generation is a step of DARTS' Algorithm 1, of
 first order (ξ = 0): ``weight_steps`` steps on the weights W along the gradient of the training
 loss, then one on α along that of the validation loss. Both gradients are sums over the clients, by
-their shares of the training or validation nodes, and equal those of the union of all graphs. At
-the end the most likely choice of every gene makes the code, which is trained from scratch.
+their shares of the training or validation nodes, and equal those of the union of all graphs. At the
+end the most likely choice of every gene makes the code, which is trained from scratch.
 
-Where we differ from DARTS: W goes first; W is stepped by Adam, with the same settings as in all
-our methods; the validation pass has no dropout; None is the probability of ending and may win, but
-for the first layer; and α is an offset to the logits of the random codes' distribution (``stop``),
-so that at α = 0 deep networks are as likely as they are for fl-agcns, and the weight decay pulls
-there.
-
-A generation takes ``weight_steps`` + 1 calls to every client.
+α is an offset to the logits of the random codes' distribution (``stop``), so that at α = 0 deep
+networks are as likely as they are for fl-agcns, and the weight decay pulls there.
 """
 
 import time
@@ -30,6 +25,7 @@ from autofgl.federation import Federation
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import SharedSuperNet
+from autofgl.methods.fl_agcns.generations import weight_steps
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.supernet.relaxed import (
     Logits,
@@ -40,15 +36,11 @@ from autofgl.nn.supernet.relaxed import (
     most_likely_genotype,
 )
 from autofgl.runtime.clients import average, weighted
-from autofgl.runtime.local_model import (
-    WORST_LOSS,
-    ClientData,
-    all_finite,
-)
+from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
+from autofgl.runtime.rounds import RoundClient, Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
 from autofgl.sharing.common import COMMON
@@ -88,17 +80,13 @@ class DartsClient(RoundClient):
         return {"counts": self.count(f"{payload['stage']}start", self.data.counts())}
 
     def weights(self, payload: Payload) -> Payload:
-        """One weights step: contribute the gradient of the mean training loss with respect to W.
-
-        Payload: ``logits``; ``generation`` and ``step``; ``totals``, the federation's node counts;
-        ``gradient``, the last step's sum, which is taken in first.
-        """
+        """One weights step: contribute the gradient of the mean training loss with respect to W."""
         self._take_gradient(payload)
         at = (payload["generation"], payload["step"])
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
-        scores = self._scores(payload, self._train, generator)
+        scores = self._scores(_logits(payload), self._train, generator)
         self._train_loss, slopes = self._differentiated(scores, self._train, list(named.values()))
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
         share = counts * len(self._train) / max(payload["totals"][0], 1)
@@ -106,16 +94,13 @@ class DartsClient(RoundClient):
         return {"gradient": self.sums.protect(tag, weighted(gradient, share), reveal="parties")}
 
     def architecture(self, payload: Payload) -> Payload:
-        """Contribute the gradient of the mean validation loss with respect to the logits.
-
-        Dropout is off: loss and accuracy of the relaxed network are then a by-product.
-        """
+        """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
         self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
         logits = _logits(payload).requires_grad_()
-        scores = self._scores(payload, self._val, None, logits)
+        scores = self._scores(logits, self._val)
         loss, (slope,) = self._differentiated(scores, self._val, [logits])
         gradient, counts = bounded({"logits": slope})
         right = (scores.argmax(1) == self._labels[self._val]) & scores.isfinite().all(1)
@@ -134,17 +119,13 @@ class DartsClient(RoundClient):
             self._supernet.apply(average(self.sums.open(payload["gradient"])))
 
     def _scores(
-        self,
-        payload: Payload,
-        nodes: Tensor,
-        generator: torch.Generator | None,
-        logits: Tensor | None = None,
+        self, logits: Tensor, nodes: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         """Scores of the relaxed network at some nodes, ``[nodes, classes]``."""
         if not len(nodes):
             return torch.zeros(0, self._supernet.network.classes)
-        at = _logits(payload) if logits is None else logits
-        return self._relaxed(at, self._inputs.features, self._inputs.structure, generator)[nodes]
+        inputs = self._inputs
+        return self._relaxed(logits, inputs.features, inputs.structure, generator)[nodes]
 
     def _differentiated(
         self, scores: Tensor, nodes: Tensor, wanted: list[Tensor]
@@ -176,12 +157,11 @@ class FLDarts(Method):
         self._prior = initial_logits(self._space)
         self._alpha = torch.zeros(len(self._prior), dtype=torch.float64, requires_grad=True)
         self._optimizer = torch.optim.Adam(
-            [self._alpha],
-            lr=settings.arch_lr,
-            betas=BETAS,
-            weight_decay=settings.arch_weight_decay,
+            [self._alpha], lr=settings.arch_lr, betas=BETAS, weight_decay=settings.arch_weight_decay
         )
-        self._final = FinalTraining(self._final_training, most_accurate)
+        self._final = FinalTraining(
+            lambda at, recipe: self.engine(recipe, f"final-{at}-"), most_accurate
+        )
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
@@ -229,34 +209,26 @@ class FLDarts(Method):
     def _one_generation(self) -> dict[str, Any]:
         self._generation += 1
         start = time.perf_counter()
-        update = self._weight_steps()
+        messages = [{"logits": self._logits()}] * self.settings.weight_steps
+        update = weight_steps(self.clients, self._generation, self._totals, messages)
         between = time.perf_counter()
         row = self._architecture_step(update)
         seconds = {"weights_s": between - start, "architecture_s": time.perf_counter() - between}
         return {**row, **{name: round(value, 6) for name, value in seconds.items()}}
 
-    def _weight_steps(self) -> Payload:
-        """DARTS' Algorithm 1, line 2; what is left is the last step's gradient, to be taken in."""
-        update: Payload = {}
-        for step in range(self.settings.weight_steps):
-            replies = self.clients.call("weights", {"step": step, **self._message(), **update})
-            tag = f"gradient-{self._generation}-{step}"
-            update = {"gradient": self.clients.seal(tag, replies.ok, "gradient")}
-        return update
-
     def _architecture_step(self, update: Payload) -> dict[str, Any]:
-        """DARTS' Algorithm 1, line 1, with ξ = 0: descend the federated ∇_α L_val(W, α)."""
-        replies = self.clients.call("architecture", {**self._message(), **update})
+        """DARTS' Algorithm 1, line 1, with ξ = 0: descend the federated ∇_α L_val(W, α).
+
+        The figures are those of the relaxed network before the step on α, and α after it.
+        """
+        about = {"generation": self._generation, "totals": self._totals}
+        replies = self.clients.call("architecture", {**about, "logits": self._logits(), **update})
         figures = self.clients.total(f"architecture-{self._generation}", replies.ok, "figures")
         gradient = average({name: figures[name] for name in ("share", "logits")})
         if gradient:
             self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
             self._optimizer.step()
-        return self._row(figures["train"], figures["val"])
-
-    def _row(self, train: Any, val: Any) -> dict[str, Any]:
-        """Figures of the relaxed network before the step on α, and α after it."""
-        logits = self._logits()
+        train, val, logits = figures["train"], figures["val"], self._logits()
         return {
             "train_loss": _ratio(train[0], train[1]),
             "val_loss": _ratio(val[0], val[2]),
@@ -270,16 +242,6 @@ class FLDarts(Method):
     def _logits(self) -> Logits:
         logits: Logits = self._prior + self._alpha.detach().numpy()
         return logits
-
-    def _final_training(self, at: int, recipe: Recipe) -> RoundEngine:
-        return self.engine(recipe, stage=f"final-{at}-")
-
-    def _message(self) -> Payload:
-        return {
-            "generation": self._generation,
-            "totals": self._totals,
-            "logits": self._logits(),
-        }
 
 
 def _ratio(total: float, share: float) -> float:

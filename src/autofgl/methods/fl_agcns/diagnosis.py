@@ -21,12 +21,8 @@ from autofgl.seeding import numpy_generator
 
 @dataclass(frozen=True)
 class Ranked:
-    """A network, measured in both ways.
-
-    Attributes:
-        genotype: Its text form.
-        shared_loss, shared_accuracy: Federated validation figures with the SuperNet's weights.
-        alone_loss, alone_accuracy: The same after a training of its own.
+    """A network's federated validation figures with shared weights, and after a training of its
+    own.
     """
 
     genotype: str
@@ -54,13 +50,10 @@ class Quality:
 def supernet_quality(
     method: FLAGCNS, count: int, rounds: int, report: Callable[[Ranked], None] | None = None
 ) -> Quality:
-    """Rank networks in both ways: half of them evenly out of the last population, half random.
+    """Rank ``count`` networks, at least 3, in both ways, each trained alone for some ``rounds``.
 
-    Args:
-        method: A search, at any generation.
-        count: How many networks, at least 3.
-        rounds: Rounds of each one's own training.
-        report: Called with every network when it is done.
+    Half of them are evenly out of the last population, half random. Each is reported when it is
+    done.
     """
     codes = _sample(method, count)
     shared = method.search.measure(codes)
@@ -68,7 +61,7 @@ def supernet_quality(
     for index, genotype in enumerate(genotypes(method.search.space, codes)):
         best = _alone(method, index, str(genotype), rounds)
         figures = float(shared["losses"][index]), float(shared["correct"][index])
-        ranked.append(Ranked(str(genotype), *figures, best[0], best[1]))
+        ranked.append(Ranked(str(genotype), *figures, *best))
         if report is not None:
             report(ranked[-1])
     return agreement(ranked)
@@ -78,12 +71,9 @@ def agreement(ranked: list[Ranked]) -> Quality:
     """Rank correlations of networks that were measured in both ways."""
     losses = [one.shared_loss for one in ranked], [one.alone_loss for one in ranked]
     hits = [one.shared_accuracy for one in ranked], [one.alone_accuracy for one in ranked]
+    measures = (stats.kendalltau, stats.spearmanr)
     return Quality(
-        networks=ranked,
-        kendall_loss=_correlation(stats.kendalltau, *losses),
-        spearman_loss=_correlation(stats.spearmanr, *losses),
-        kendall_accuracy=_correlation(stats.kendalltau, *hits),
-        spearman_accuracy=_correlation(stats.spearmanr, *hits),
+        ranked, *(_correlation(way, *both) for both in (losses, hits) for way in measures)
     )
 
 

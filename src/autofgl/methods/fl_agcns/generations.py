@@ -1,20 +1,18 @@
 """The generations of FL-AGCNS: the controller's side of Algorithms 1 and 2.
 
-:mod:`autofgl.methods.fl_agcns.controller` has the whole story, :mod:`autofgl.search.feo` the steps
-of the evolution, :mod:`autofgl.methods.fl_agcns.client` the clients' side.
+:mod:`autofgl.search.feo` has the steps of the evolution.
 """
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from autofgl.federation import Traffic
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import variation
-from autofgl.methods.fl_agcns.objectives import cost_of, objective_values
+from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
@@ -26,13 +24,7 @@ from autofgl.seeding import numpy_generator
 
 
 class Generations:
-    """The population P, and how it gets from one generation to the next.
-
-    Args:
-        clients: Each is a :class:`~autofgl.methods.fl_agcns.client.FLAGCNSClient`.
-        settings: Of the search.
-        seed: Random seed of the run.
-    """
+    """The population P, and how it gets from one generation to the next."""
 
     saved = ("count", "_warmup", "_totals", "_val_counts", "_tables", "population", "_values")
 
@@ -55,7 +47,12 @@ class Generations:
         replies = self._clients.call("begin_search", {"stage": "search-"}).ok
         self._totals = self._clients.count_nodes("search-start", replies)
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
-        self._tables = self._cost_tables(next(iter(replies.values()))["params"])
+        tables = {"params": next(iter(replies.values()))["params"]}
+        if "latency" in self._settings.objective_names:
+            timed = self._clients.call("latency", {}).ok
+            total = self._clients.total("latency", timed, "latency")
+            tables["latency"] = total["table"] / total["clients"]
+        self._tables = {name: tables[name] for name in self._settings.objective_names[1:]}
         self.population = self._sample(0)
 
     def step(self) -> Row:
@@ -64,7 +61,9 @@ class Generations:
         clock = _Clock(self._clients.federation.meter)
         if self.count <= self._warmup:
             self.population = self._sample(self.count)
-        update = self._weight_steps()
+        steps = range(self._settings.weight_steps)
+        codes = ({"codes": self._step_codes(step)} for step in steps)
+        update = weight_steps(self._clients, self.count, self._totals, codes)
         clock.lap("weights")
         figures = self._federated_losses(self.count, {"codes": self.population, **update})
         values = self._objectives(figures, self.population)
@@ -133,16 +132,6 @@ class Generations:
         """Take up where :meth:`state` was taken."""
         load(self, self.saved, state)
 
-    def _weight_steps(self) -> Payload:
-        """E_weight steps of Eq. 2; what is left is the last step's gradient, to be taken in."""
-        update: Payload = {}
-        for step in range(self._settings.weight_steps):
-            message = {"step": step, "codes": self._step_codes(step), **self._message()}
-            replies = self._clients.call("weights", {**message, **update})
-            tag = f"gradient-{self.count}-{step}"
-            update = {"gradient": self._clients.seal(tag, replies.ok, "gradient")}
-        return update
-
     def _step_codes(self, step: int) -> Any:
         count = self._settings.codes_per_step
         if not count or count >= len(self.population):
@@ -159,9 +148,10 @@ class Generations:
         parties = list(self._clients.names)
         counts = [self._val_counts[name] for name in parties]
         places = quotas(len(self.population), share, counts).clients
+        about = {"generation": self.count, "totals": self._totals}
         replies = self._clients.call(
             "evolve",
-            {"shared": shared, "children": children, "tables": self._tables, **self._message()},
+            {"shared": shared, "children": children, "tables": self._tables, **about},
             each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
         )
         figures = self._clients.total(f"children-{self.count}", replies.ok, "losses")
@@ -183,20 +173,10 @@ class Generations:
         names = self._settings.objective_names
         return objective_values(names, figures["losses"], figures["correct"], costs)
 
-    def _cost_tables(self, params: Any) -> dict[str, Any]:
-        """What the costs that are objectives are computed from."""
-        tables = {"params": params}
-        if "latency" in self._settings.objective_names:
-            replies = self._clients.call("latency", {}).ok
-            total = self._clients.total("latency", replies, "latency")
-            tables["latency"] = total["table"] / total["clients"]
-        return {name: tables[name] for name in self._settings.objective_names[1:]}
-
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
         fixed = {"controller": 0.0, "clients": 1.0}
-        evolved = self.count - self._warmup
-        return fixed.get(self._settings.optimizers, gamma(max(evolved, 1)))
+        return fixed.get(self._settings.optimizers, gamma(max(self.count - self._warmup, 1)))
 
     def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> Row:
         best = int(np.argmin(order))
@@ -219,14 +199,25 @@ class Generations:
 
     def _sample(self, generation: int) -> Any:
         rng = numpy_generator(self._seed, "population", generation)
-        given = [self.space.encode(self.space.parse(code)) for code in self._settings.start_codes]
+        start = filter(None, map(str.strip, self._settings.start.split(";")))
+        given = [self.space.encode(self.space.parse(code)) for code in start]
         search = RandomSearch(self.codes, rng)
         search.tell(self.codes.stack(given), np.zeros(len(given)))
         fresh = search.ask(max(0, self._settings.population - len(given)))
         return np.concatenate([self.codes.stack(given), fresh])[: self._settings.population]
 
-    def _message(self) -> Payload:
-        return {"generation": self.count, "totals": self._totals}
+
+def weight_steps(
+    clients: Clients, generation: int, totals: list[int], messages: Iterable[Payload]
+) -> Payload:
+    """Steps on the shared weights (Eq. 2); what is left is the last gradient, to be taken in."""
+    update: Payload = {}
+    for step, message in enumerate(messages):
+        about = {"step": step, **message, "generation": generation, "totals": totals}
+        replies = clients.call("weights", {**about, **update})
+        tag = f"gradient-{generation}-{step}"
+        update = {"gradient": clients.seal(tag, replies.ok, "gradient")}
+    return update
 
 
 class _Clock:

@@ -35,21 +35,20 @@ FEWEST = 6
 
 
 class Refinement:
-    """Proposes one network after the other.
-
-    Args:
-        searched: The search's networks as text, best first.
-        settings: How many trials there are, and how children come about.
-        seed: Random seed of the run.
-    """
+    """Proposes one network after the other, from the search's networks as text, best first."""
 
     saved = ("_step", "_queue", "_last", "_evolution")
 
     def __init__(self, searched: list[str], settings: FLAGCNSSettings, seed: int) -> None:
         self._space = make_space(settings)
-        count = max(math.ceil(settings.trials / 3), FEWEST)
-        self._kinds = sorted(self._different_layers(searched)[:count], key=_depth)
         size = math.ceil(settings.trials / 3)
+        count = max(size, FEWEST)
+        kinds: dict[Any, Genotype] = {}  # the best network of each kind of layers, best first
+        for network in map(self._space.parse, searched):
+            kinds.setdefault(network.shape()[1], network)
+        best = list(kinds.values())[:count]
+        # A network without layers is not worth a trial before the others.
+        self._kinds = sorted(best, key=lambda network: network.depth or math.inf)
         rng = numpy_generator(seed, "trials")
         self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
         self._step = 0
@@ -57,12 +56,7 @@ class Refinement:
         self._last = ""
 
     def ask(self, over: Sequence[Trial], best: Trial | None) -> str:
-        """A network that had no trial yet, if one turns up soon.
-
-        Args:
-            over: All trials until now.
-            best: The one that would be chosen now.
-        """
+        """A network that had no trial yet, if one turns up soon; ``best`` would be chosen now."""
         seen = {self._space.parse(one.candidate).shape() for one in over}
         self._last = self._planned(best, seen) or self._child(seen)
         return self._last
@@ -101,10 +95,10 @@ class Refinement:
         best = self._space.parse(best_trial.candidate)
         ends = self._space.activations
         if step == "outputs":
-            return [_between(best.input, best, output) for output in ends]
+            return [Genotype(best.input, best.layers, output) for output in ends]
         if step == "inputs":
-            return [_between(input_, best, best.output) for input_ in ends]
-        return [_between(best.input, kind, best.output) for kind in self._kinds]
+            return [Genotype(input_, best.layers, best.output) for input_ in ends]
+        return [Genotype(best.input, kind.layers, best.output) for kind in self._kinds]
 
     def _child(self, seen: set[Any]) -> str:
         for _ in range(ATTEMPTS):
@@ -112,21 +106,3 @@ class Refinement:
             if network.shape() not in seen:
                 break
         return str(network)
-
-    def _different_layers(self, searched: list[str]) -> list[Genotype]:
-        """The best network of each kind of layers, best first."""
-        kinds: dict[Any, Genotype] = {}
-        for code in searched:
-            network = self._space.parse(code)
-            kinds.setdefault(network.shape()[1], network)
-        return list(kinds.values())
-
-
-def _depth(network: Genotype) -> float:
-    """Number of layers; a network without any is not worth a trial before the others."""
-    return network.depth or math.inf
-
-
-def _between(input_: str, layers: Genotype, output: str) -> Genotype:
-    """A network's layers between these activations."""
-    return Genotype(input_, layers.layers, output)

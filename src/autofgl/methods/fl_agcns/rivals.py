@@ -3,10 +3,6 @@
 A searcher proposes one code after the other. Each is trained from scratch under federation, as the
 chosen one will be in the end, but for ``candidate_rounds`` (the paper's 50 epochs) only. The best
 by federated validation are then trained to the end, and federated validation picks one.
-
-Where we differ from the paper: it does not say which figure it compares candidates by; ours is
-``fitness``. It gives all searches the same time; ours end after ``candidates`` or when the time
-budget is spent, whichever comes first.
 """
 
 from typing import Any, ClassVar
@@ -20,32 +16,33 @@ from autofgl.seeding import numpy_generator
 from autofgl.sharing.common import COMMON
 
 
+def network_recipe(method: RecipeSearch, candidate: Any) -> Recipe:
+    """The recipe that trains the network of a code, as the run's settings say."""
+    return Recipe(network=str(make_space(method.settings).decode(candidate)))
+
+
 class FLRandom(RecipeSearch):
     """Networks at random; they end early less often than uniform genes would (``stop``)."""
 
     Settings = CandidateSettings
     ways: ClassVar = {"common": COMMON}
+    recipe = network_recipe
 
     def make_searcher(self) -> RandomSearch:
         """Samples without repeats."""
         codes = make_codes(make_space(self.settings))
         return RandomSearch(codes, numpy_generator(self.seed, "candidates"))
 
-    def recipe(self, candidate: Any) -> Recipe:
-        """The network of a code."""
-        return network_recipe(self.settings, candidate)
-
 
 class FLRL(RecipeSearch):
     """Q-learning over the genes, as BlockQNN (Zhong et al., 2018), with federated evaluation.
 
-    BlockQNN's ε-schedule is stretched over ``candidates``; where a time budget ends the search
-    before, it has explored more and learned less. The agent explores with uniform genes: ``stop``
-    has no effect here.
+    The ε-schedule is stretched over ``candidates``; genes are uniform: ``stop`` has no effect here.
     """
 
     Settings = RLSettings
     ways: ClassVar = {"common": COMMON}
+    recipe = network_recipe
 
     def make_searcher(self) -> QLearning:
         """The agent; accuracy is its reward as in BlockQNN, or the likelihood of the labels."""
@@ -57,22 +54,9 @@ class FLRL(RecipeSearch):
             memory=settings.memory,
             rate=settings.rate,
             replay=settings.replay,
-            reward=_accuracy if settings.fitness == "accuracy" else likelihood,
+            reward=(lambda score: 1.0 - score) if settings.fitness == "accuracy" else likelihood,
         )
-
-    def recipe(self, candidate: Any) -> Recipe:
-        """The network of a code."""
-        return network_recipe(self.settings, candidate)
 
     def notes(self) -> dict[str, float]:
         """The probability of a random gene."""
         return {"epsilon": self.searcher.epsilon}
-
-
-def network_recipe(settings: Any, code: Any) -> Recipe:
-    """The recipe that trains the network of a code, as the run's settings say."""
-    return Recipe(network=str(make_space(settings).decode(code)))
-
-
-def _accuracy(score: float) -> float:
-    return 1.0 - score

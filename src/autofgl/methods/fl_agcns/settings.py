@@ -52,11 +52,6 @@ class SpaceSettings(BaseModel):
     def _check_types(cls, text: str) -> str:
         return ",".join(Space(1, [name.strip() for name in text.split(",")]).types)
 
-    @property
-    def type_names(self) -> list[str]:
-        """The kinds of layers."""
-        return self.types.split(",")
-
 
 class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     """FL-AGCNS: SuperNet, federated evolution, final training."""
@@ -127,11 +122,6 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
         """The validation objective, then the others."""
         return self.objectives.split(",")
 
-    @property
-    def start_codes(self) -> list[str]:
-        """The known architectures."""
-        return [code.strip() for code in self.start.split(";") if code.strip()]
-
 
 class CandidateSettings(TrialSettings, SpaceSettings, FederatedTraining):
     """FL-Random: every candidate is trained from scratch."""
@@ -168,7 +158,7 @@ class DartsSettings(SpaceSettings, FederatedTraining):
 
 def make_space(settings: SpaceSettings) -> Space:
     """A(L) of the settings' kinds of layers, and their probability of ending a random network."""
-    return Space(settings.layers, settings.type_names, stop=settings.stop)
+    return Space(settings.layers, settings.types.split(","), stop=settings.stop)
 
 
 def make_codes(space: Space) -> Codes:

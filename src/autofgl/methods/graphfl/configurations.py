@@ -3,19 +3,115 @@
 The genes are those of the paper: the kind of convolution, hops, layers, width, activation and
 dropout; inner and outer rate, optimizer, inner steps, tasks, support and query size. The settings
 of the run are one chromosome, the *environment*; every range reaches far enough to hold it.
+
+The paper does not say how unlike structures go into one FedAvg. Here the server keeps, for every
+kind of convolution, the blocks of its widest and deepest network, and a client's network is a slice
+of them, as in HeteroFL (Diao et al., 2021): the first rows and columns of each block. An entry is
+averaged over the clients that hold it, and one that nobody holds stays as it is. Where all hold the
+same this is FedAvg. Entries mean the same in all networks that hold them: kinds of convolution have
+blocks of their own, a hidden layer is named by its place, and the last layer by the number of
+hidden ones before it.
 """
 
 import math
-from dataclasses import replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from autofgl.errors import AutoFGLError
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.slices import Arrays, Part, Shape, parts_of
 from autofgl.nn.models.networks import build_network, empty_network
 from autofgl.nn.models.spec import HIDDEN_ACTIVATIONS, ModelSpec
 from autofgl.search.genes import Categorical, Gene, Integer, LogFloat, Value
 from autofgl.search.space import Chromosome, SearchSpace
 from autofgl.seeding import torch_generator
+
+Arrays: TypeAlias = dict[str, Any]
+
+_LAYER = re.compile(r"(?:convs|lins)\.(\d+)\.(.+)")
+
+
+class Shape(NamedTuple):
+    """What decides which entries a network holds: kind of convolution, depth, hidden width."""
+
+    family: str
+    layers: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a parameter of a client's network is: in the first ``sizes`` entries of a block."""
+
+    block: str
+    sizes: tuple[int, ...]
+
+    @property
+    def index(self) -> tuple[slice, ...]:
+        """What to index the block with."""
+        return tuple(slice(size) for size in self.sizes)
+
+
+Parts: TypeAlias = Mapping[str, Part]
+
+
+def parts_of(shape: Shape, sizes: Mapping[str, tuple[int, ...]]) -> dict[str, Part]:
+    """Where parameters of these names, such as ``convs.0.lin.weight``, and sizes are in blocks."""
+    parts = {}
+    for name, size in sizes.items():
+        match = _LAYER.fullmatch(name)
+        if match is None:
+            raise AutoFGLError(f"parameter '{name}' of {shape.family} is of no layer")
+        layer, rest = int(match[1]), match[2]
+        place = f"out.{layer}" if layer == shape.layers - 1 else f"hidden.{layer}"
+        parts[name] = Part(f"{shape.family}/{place}.{rest}", tuple(size))
+    return parts
+
+
+def take(whole: Mapping[str, Any], parts: Parts) -> Arrays:
+    """A network's parameters out of the blocks."""
+    return {name: whole[part.block][part.index].copy() for name, part in parts.items()}
+
+
+def put(weights: Mapping[str, Any], parts: Parts, sizes: Mapping[str, tuple[int, ...]]) -> Arrays:
+    """A network's parameters in blocks of these sizes; all other entries are zero."""
+    whole = {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+    for name, part in parts.items():
+        whole[part.block][part.index] = weights[name]
+    return whole
+
+
+def merge(
+    total: Mapping[str, Any],
+    shares: Sequence[float],
+    parts: Sequence[Parts],
+    before: Mapping[str, Any],
+    least: float,
+) -> Arrays:
+    """The blocks after an average of networks with these ``parts``, from the sums by shape.
+
+    Entries that nobody holds stay as before. Shares smaller than ``least`` are rounding of a secure
+    sum.
+    """
+    weights = {name: np.zeros(np.shape(value)) for name, value in before.items()}
+    for share, own in zip(shares, parts, strict=True):
+        if share < least:
+            continue
+        for part in own.values():
+            weights[part.block][part.index] += share
+    return {name: _divided(total[name], weights[name], value) for name, value in before.items()}
+
+
+def _divided(total: Any, weight: Any, before: Any) -> Any:
+    if not weight.any():
+        return before
+    mean = total / np.where(weight > 0, weight, 1.0)
+    return np.where(weight > 0, mean, before).astype(np.float32)
+
 
 #: Families without layers of their own, and those whose hops are no choice.
 _FLAT, _HOPLESS = ("sgc",), ("gcn", "sage")
@@ -28,17 +124,21 @@ _RATE_OF = {"adam": ("adam_lr", 0.001, 0.3), "sgd": ("sgd_lr", 0.1, 10.0)}
 
 
 class Configurations:
-    """The space of chromosomes, and what each of them means.
-
-    Args:
-        spec: The environment's network.
-        settings: The environment.
+    """The space of chromosomes, and what each of them means; spec and settings are the
+    environment's.
     """
 
     def __init__(self, spec: ModelSpec, settings: GraphFLGASettings) -> None:
         self._settings = settings
         self._spec = spec
-        self.environment: Chromosome = {**self._own_structure(), **self._own_rates()}
+        flat, widest = settings.model in _FLAT, settings.hidden
+        self._families = sorted({settings.model, *settings.families.split(",")})
+        self._optimizers = sorted({settings.optimizer, *settings.optimizers.split(",")})
+        # Two layers, unless the environment has one: networks of one layer are SGC's business.
+        self._fewest = 1 if not flat and settings.layers == 1 else 2
+        self._deepest = max(settings.deepest, 1 if flat else settings.layers)
+        self._widths = sorted({max(1, widest // 4), max(1, widest // 2), widest})
+        self.environment = self._own()
         genes = [*(self._structure() if settings.evolve_structure else ()), *self._rates()]
         self.genes = SearchSpace(tuple(genes), self._canonical)
 
@@ -49,19 +149,19 @@ class Configurations:
         if not self._settings.evolve_structure:
             return (own,)
         shapes = {own}
-        for family in self._families():
-            if family in _FLAT:
-                shapes.add(Shape(family, 1, self._settings.hidden))
-                continue
-            for layers in range(self._fewest(), self._deepest() + 1):
-                widths = self._widths() if layers > 1 else [self._settings.hidden]
+        for family in self._families:
+            deepest = 1 if family in _FLAT else self._deepest
+            for layers in range(min(self._fewest, deepest), deepest + 1):
+                widths = self._widths if layers > 1 else [self._settings.hidden]
                 shapes |= {Shape(family, layers, hidden) for hidden in widths}
         return tuple(sorted(shapes))
 
     @cached_property
     def parts(self) -> tuple[dict[str, Part], ...]:
         """Which entries a network of each shape holds."""
-        return tuple(self._parts(shape) for shape in self.shapes)
+        networks = [empty_network(self._spec_of(shape)) for shape in self.shapes]
+        sizes = [{name: tuple(v.shape) for name, v in one.named_parameters()} for one in networks]
+        return tuple(map(parts_of, self.shapes, sizes))
 
     @cached_property
     def sizes(self) -> dict[str, tuple[int, ...]]:
@@ -74,13 +174,9 @@ class Configurations:
         return sizes
 
     def initial(self, seed: int) -> Arrays:
-        """The blocks before the first round: those of each depth's widest network.
-
-        A network of the environment begins as it does in GraphFL.
-        """
+        """The blocks at first: each depth's widest network's, the environment's as in GraphFL."""
         whole: Arrays = {}
-        for shape in self.shapes:
-            parts = self._parts(shape)
+        for shape, parts in zip(self.shapes, self.parts, strict=True):
             if all(self.sizes[part.block] == part.sizes for part in parts.values()):
                 network = build_network(self._spec_of(shape), torch_generator(seed, "weights"))
                 weights = network.state_dict()
@@ -94,16 +190,11 @@ class Configurations:
 
     def like(self, shape: Shape, inner_lr: float) -> Chromosome:
         """The environment with another network and inner rate."""
-        own = self.environment
-        hops = own["hops"]
-        if shape.family != own["model"]:
-            hops = replace(self._spec, family=shape.family, hops=None).steps
-        network: Chromosome = {
-            "model": shape.family,
-            "layers": self._fewest() if shape.family in _FLAT else shape.layers,
-            "hidden": shape.hidden,
-        }
-        return {**own, **network, "hops": hops, "inner_lr": inner_lr}
+        family, layers, hidden = shape
+        like: Chromosome = {**self.environment, "model": family, "hidden": hidden}
+        if family != self.environment["model"]:
+            like["hops"] = replace(self._spec, family=family, hops=None).steps
+        return {**like, "layers": self._fewest if family in _FLAT else layers, "inner_lr": inner_lr}
 
     def shape_of(self, chromosome: Chromosome) -> Shape:
         """The shape of a chromosome's network."""
@@ -136,82 +227,55 @@ class Configurations:
         """Place of a chromosome's shape among all."""
         return self.shapes.index(self.shape_of(chromosome))
 
-    def _parts(self, shape: Shape) -> dict[str, Part]:
-        network = empty_network(self._spec_of(shape))
-        return parts_of(shape, {name: tuple(v.shape) for name, v in network.named_parameters()})
-
     def _spec_of(self, shape: Shape) -> ModelSpec:
         family, layers, hidden = shape
         return replace(self._spec, family=family, layers=layers, hidden=hidden)
 
-    def _families(self) -> list[str]:
-        return sorted({self._settings.model, *self._settings.families.split(",")})
-
-    def _optimizers(self) -> list[str]:
-        return sorted({self._settings.optimizer, *self._settings.optimizers.split(",")})
-
-    def _fewest(self) -> int:
-        """Two layers, unless the environment has one: networks of one layer are SGC's business."""
-        return 1 if self._settings.model not in _FLAT and self._settings.layers == 1 else 2
-
-    def _deepest(self) -> int:
-        own = self._settings.layers if self._settings.model not in _FLAT else 1
-        return max(self._settings.deepest, own)
-
-    def _widths(self) -> list[int]:
-        widest = self._settings.hidden
-        return sorted({max(1, widest // 4), max(1, widest // 2), widest})
-
-    def _own_structure(self) -> Chromosome:
-        settings = self._settings
-        return {
-            "model": settings.model,
-            "hops": self._spec.steps,
-            "layers": settings.layers if settings.model not in _FLAT else self._fewest(),
-            "hidden": settings.hidden,
-            "activation": HIDDEN_ACTIVATIONS[0],
-            "dropout": settings.dropout,
-        }
-
-    def _own_rates(self) -> Chromosome:
+    def _own(self) -> Chromosome:
+        """The environment."""
         own = self._settings
         rates: Chromosome = {name: getattr(own, name) for name in _PLAIN}
-        for optimizer in self._optimizers():
+        for optimizer in self._optimizers:
             rate, low, high = _RATE_OF[optimizer]
             rates[rate] = own.lr if optimizer == own.optimizer else math.sqrt(low * high)
-        return rates
+        return {
+            "model": own.model,
+            "hops": self._spec.steps,
+            "layers": self._fewest if own.model in _FLAT else own.layers,
+            "hidden": own.hidden,
+            "activation": HIDDEN_ACTIVATIONS[0],
+            "dropout": own.dropout,
+            **rates,
+        }
 
     def _structure(self) -> list[Gene]:
         own = self.environment
         return [
-            Categorical("model", tuple(self._families())),
+            Categorical("model", tuple(self._families)),
             Categorical("hops", _with(_HOPS, own["hops"])),
-            Integer("layers", self._fewest(), self._deepest()),
-            Categorical("hidden", tuple(self._widths())),
+            Integer("layers", self._fewest, self._deepest),
+            Categorical("hidden", tuple(self._widths)),
             Categorical("activation", HIDDEN_ACTIVATIONS),
             Categorical("dropout", _with((0.0, 0.25, 0.5), own["dropout"])),
         ]
 
     def _rates(self) -> list[Gene]:
-        own, optimizers = self._settings, self._optimizers()
+        own, rates = self._settings, [_RATE_OF[optimizer] for optimizer in self._optimizers]
+        lr = {name: float(self.environment[name]) for name, *_ in rates}
         return [
             LogFloat("inner_lr", min(0.01, own.inner_lr), max(2.0, own.inner_lr)),
-            *(self._rate(*_RATE_OF[optimizer]) for optimizer in optimizers),
-            Categorical("optimizer", tuple(optimizers)),
+            *(LogFloat(name, min(low, lr[name]), max(high, lr[name])) for name, low, high in rates),
+            Categorical("optimizer", tuple(self._optimizers)),
             Integer("inner_steps", min(1, own.inner_steps), max(10, own.inner_steps)),
             Integer("tasks", 1, max(3, own.tasks)),
             Categorical("support", _with(_SIZES, own.support)),
             Categorical("query", _with(_SIZES, own.query)),
         ]
 
-    def _rate(self, name: str, low: float, high: float) -> Gene:
-        own = float(self.environment[name])
-        return LogFloat(name, min(low, own), max(high, own))
-
     def _canonical(self, chromosome: Chromosome) -> Chromosome:
         """Genes that a network does not read are the environment's or the widest."""
         full = dict(chromosome)
-        for optimizer in self._optimizers():
+        for optimizer in self._optimizers:
             if optimizer != full["optimizer"]:
                 rate, *_ = _RATE_OF[optimizer]
                 full[rate] = self.environment[rate]
@@ -220,7 +284,7 @@ class Configurations:
         if full["model"] in _HOPLESS:
             full["hops"] = 1
         if full["model"] in _FLAT:
-            full["layers"] = self._fewest()
+            full["layers"] = self._fewest
         if full["model"] in _FLAT or full["layers"] == 1:
             full["hidden"], full["activation"] = self._settings.hidden, HIDDEN_ACTIVATIONS[0]
         return full

@@ -1,19 +1,16 @@
 """A client's search for its own configuration (Rezaei et al., 2024, sections 3.1 and 3.2).
 
 A chromosome is judged by a trial: the network is cut out of the global blocks, trained for a round
-as the client would train it, adapted to the client's labeled nodes, and evaluated on its
-validation nodes. The paper evaluates on local test data; here test nodes are never looked at.
-The loss decides between equal accuracies, since a client has few validation nodes.
+as the client would train it, adapted to the client's labeled nodes, and evaluated on its validation
+nodes. The paper evaluates on local test data; here test nodes are never looked at.
 
 What is evaluated is not the trained network itself but one on the way to it, as an average would be
 (:func:`weight_left`). When trained networks were judged alone, chromosomes won that hardly trained,
-and the federation ceased to learn: a tragedy of the commons, as we read it
-(docs/results/graphfl-ga.md).
+and the federation ceased to learn (docs/results/graphfl-ga.md).
 
-What a trial costs is kept low: it computes nothing for nodes that are neither judged nor trained on
-nor near them, the inputs for each distance are laid out once, a chromosome is tried once in a
-search, and the best one's trained network is kept, so that nothing is trained twice. The outer
-optimizer goes on with the moments that the client's training left for a network of that shape.
+A trial computes nothing for nodes that are neither judged nor trained on nor near them, and the
+best one's trained network is kept, so that nothing is trained twice. The outer optimizer goes on
+with the moments that the client's training left for a network of that shape.
 """
 
 import math
@@ -26,11 +23,10 @@ import numpy as np
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurations import Arrays, Configurations, take
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.slices import Arrays, take
-from autofgl.methods.graphfl.vicinity import Vicinity, reach, without_test
-from autofgl.runtime.local_model import Weights
+from autofgl.methods.graphfl.vicinity import judge, reach, vicinity, without_test
+from autofgl.runtime.local_model import Inputs, Weights
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.state import load
 from autofgl.search.genetic import Genetic, RandomChromosomes
@@ -47,14 +43,8 @@ _SEARCHERS = {"genetic": Genetic, "random": RandomChromosomes}
 
 @dataclass(frozen=True)
 class Winner:
-    """What a search comes to.
-
-    Attributes:
-        chromosome: The best chromosome.
-        trained: State of its network after the trial.
-        loss: Its loss, the lower the better.
-        trials: How many chromosomes were tried.
-        seconds: How long that took.
+    """What a search comes to: the best chromosome, the state of its network after the trial, its
+    loss.
     """
 
     chromosome: Chromosome
@@ -65,20 +55,14 @@ class Winner:
 
 
 class Configurator:
-    """Searches on one client's graph, from round to round with the same population.
-
-    Args:
-        graph: The client's graph.
-        settings: The environment.
-        seed: Random seed of the run.
-    """
+    """Searches on one client's graph, from round to round with the same population."""
 
     def __init__(self, graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> None:
         self.space = Configurations(model_spec(graph, settings), settings)
         self._settings = settings
         self._seed = seed
         self._graph = without_test(graph, settings, seed)
-        self._vicinities: dict[int, tuple[Vicinity, Vicinity]] = {}
+        self._vicinities: dict[int, tuple[Inputs, Inputs]] = {}
         self._searcher: Genetic | None = None
         self._moments: dict[str, Payload] = {}
 
@@ -94,17 +78,10 @@ class Configurator:
         weights: Sequence[float],
         given_up: Callable[[], bool] = lambda: False,
     ) -> Winner:
-        """Search from the last population, with the global blocks of a round.
+        """Search from the last population, with the global blocks of a round; see :func:`shift`.
 
-        Args:
-            at: The round.
-            blocks: The blocks.
-            weights: What of a client's training is left in an average of networks of each shape;
-                see :func:`shift`.
-            given_up: Asked before every trial; true ends the search.
-
-        Raises:
-            AutoFGLError: No chromosome leads to a network that is finite, or nobody waits.
+        An AutoFGLError says that no chromosome leads to a finite network, or that ``given_up`` is
+        true.
         """
         start = time.perf_counter()
         searcher = self._renewed()
@@ -136,10 +113,7 @@ class Configurator:
         Otherwise clients leave a network that is not trained yet for one that adapts faster to
         their few labels, and all have to begin again (docs/results/graphfl-ga.md).
         """
-        own = self.space.environment
-        if at > self._settings.structure_after:
-            return chromosome
-        return {name: own[name] if name in _SHAPE else v for name, v in chromosome.items()}
+        return chromosome if at > self._settings.structure_after else self._at_home(chromosome)
 
     def trial(
         self, chromosome: Chromosome, at: int, blocks: Arrays, weight: float
@@ -150,19 +124,14 @@ class Configurator:
         spec = self.space.spec_of(chromosome)
         taught, judged = self._vicinities_of(reach(spec))
         model = MetaModel(
-            self._graph.name,
-            taught.inputs,
-            spec,
-            self.space.settings_of(chromosome),
-            self._seed,
-            before,
+            self._graph.name, taught, spec, self.space.settings_of(chromosome), self._seed, before
         )
         self.recall(chromosome, model)
         try:
             model.learn(at)
             trained = model.weights()
             model.load_weights(shift(before, trained, weight))
-            accuracy, loss = judged.judge(model, self._settings)
+            accuracy, loss = judge(model, judged, self._settings)
             model.load_weights(trained)
         except AutoFGLError:
             return math.inf, None
@@ -216,7 +185,11 @@ class Configurator:
         return f"{family}/{layers}/{hidden}/{self.space.full(chromosome)['optimizer']}"
 
     def _renewed(self) -> Genetic:
-        """The last population, to be measured again, since the global weights are others."""
+        """The last population, to be measured again, since the global weights are others.
+
+        Its best with the environment's network takes part in every search: a population that has
+        left the blocks which the others train would find back by chance only.
+        """
         if self._searcher is None:
             self._searcher = self._fresh()
             return self._searcher
@@ -224,13 +197,9 @@ class Configurator:
         return self._searcher
 
     def _at_home(self, chromosome: Chromosome) -> Chromosome:
-        """The same with the environment's network.
-
-        It takes part in every search: a population that has left the blocks which the others train
-        would find back by chance only.
-        """
-        home = {name: self.space.environment[name] for name in _SHAPE if name in chromosome}
-        return {**chromosome, **home}
+        """The same with the shape of the environment's network."""
+        own = self.space.environment
+        return {name: own[name] if name in _SHAPE else v for name, v in chromosome.items()}
 
     def _fresh(self) -> Genetic:
         settings, genes = self._settings, self.space.genes
@@ -243,22 +212,21 @@ class Configurator:
             [own] if settings.environment else [],
         )
 
-    def _vicinities_of(self, hops: int) -> tuple[Vicinity, Vicinity]:
+    def _vicinities_of(self, hops: int) -> tuple[Inputs, Inputs]:
         if hops not in self._vicinities:
+            graph, settings = self._graph, self._settings
             self._vicinities[hops] = (
-                Vicinity.around(self._graph, self._graph.train_mask, hops, self._settings),
-                Vicinity.around(self._graph, self._graph.val_mask, hops, self._settings),
+                vicinity(graph, graph.train_mask, hops, settings),
+                vicinity(graph, graph.val_mask, hops, settings),
             )
         return self._vicinities[hops]
 
 
 def weights_by_shape(share: float, shares: Sequence[float], own: int) -> list[float]:
-    """Stakes of a client in the average of each shape, were it to train a network of that shape.
+    """What an average of each shape would leave of a client's training, see :func:`weight_left`.
 
-    Args:
-        share: The client's share of a round's training nodes.
-        shares: The shares of those that trained each shape in the last average, in all 1.
-        own: The client's own shape, among whose holders it is counted.
+    ``shares`` are those of all that trained each shape in the last average, the client's in
+    ``own``.
     """
     weights = []
     for index, of_shape in enumerate(shares):

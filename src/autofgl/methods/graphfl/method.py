@@ -1,12 +1,6 @@
 """GraphFL and GraphFL with a genetic algorithm in every client, as methods.
 
-Where we differ from the authors' code of GraphFL: the outer step is of second order unless
-``first_order`` is set; each client takes it on its own tasks, where that code takes one for all
-clients together and then averages weights adapted to the support sets; the outer optimizer keeps
-its moments from round to round; clients convolve over their own edges only; the last round counts,
-and not the one that is best by test. Validation and test nodes are neither in a task nor adapted
-to. With ``adapt=if-better`` nobody adapts where the federation's validation accuracy is better
-without: a client's own few nodes could not tell.
+docs/methods.md says where we differ from the authors' code of GraphFL.
 """
 
 from collections.abc import Sequence
@@ -60,11 +54,7 @@ class GraphFLGA(SharedTraining):
 
 
 def check_roles(clients: Sequence[ClientGraph], settings: Any) -> None:
-    """Refuse new clients or unseen classes that leave too little to train on.
-
-    Raises:
-        UserError: They do.
-    """
+    """A UserError if new clients or unseen classes leave too little to train on."""
     new_clients([graph.name for graph in clients], settings.new_clients)
     if settings.unseen_classes > clients[0].classes - 2:
         raise UserError(

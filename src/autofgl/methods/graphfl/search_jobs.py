@@ -32,12 +32,7 @@ class SearchLost(AutoFGLError):
 
 @dataclass(frozen=True)
 class SearchJob:
-    """A search that is waited for, or not.
-
-    Attributes:
-        message: What was asked for.
-        task: The worker's part of it.
-    """
+    """A search that is waited for, or not: what was asked for, and the worker's part of it."""
 
     message: Payload
     task: WorkerTask
@@ -48,11 +43,7 @@ class SearchJob:
         return self.task.done()
 
     def result(self) -> Payload:
-        """The answer, as soon as there is one.
-
-        Raises:
-            SearchLost: There will be none.
-        """
+        """The answer, as soon as there is one; :class:`SearchLost` if there will be none."""
         try:
             return decode(self.task.result())
         except (TaskError, WorkerLost, PayloadError, CancelledError) as error:
@@ -77,14 +68,7 @@ def search_pool() -> WorkerPool:
 def search_request(
     graph: ClientGraph, settings: GraphFLGASettings, seed: int, search: Payload
 ) -> Payload:
-    """All that a search depends on.
-
-    Args:
-        graph: The client's graph.
-        settings: The environment.
-        seed: Random seed.
-        search: ``round``, ``blocks``, ``weights``, and ``searcher``, the state of a configurator.
-    """
+    """All that a search depends on; ``searcher`` in it is the state of a configurator."""
     return {
         "graph": _graph_payload(graph),
         "settings": settings.model_dump(mode="json"),
@@ -94,11 +78,7 @@ def search_request(
 
 
 def answer_search(task: bytes, canceled: Callable[[], bool]) -> bytes:
-    """Make the search that a message asks for: what a worker does.
-
-    Raises:
-        AutoFGLError: It was canceled, or no trial was finite.
-    """
+    """Make the search that a message asks for: what a worker does."""
     start = time.process_time()
     message = decode(task)
     settings = GraphFLGASettings(**message["settings"])

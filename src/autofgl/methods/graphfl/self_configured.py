@@ -2,23 +2,18 @@
 
 As :mod:`autofgl.sharing.meta.sharing`, but each client searches for its own network and its own
 settings of MAML (:mod:`autofgl.methods.graphfl.configurator`), and the server averages networks
-that differ (:mod:`autofgl.methods.graphfl.slices`). When a client searches, is the ``mode``
+that differ (:mod:`autofgl.methods.graphfl.configurations`). When a client searches, is the ``mode``
 (section 3.3):
 
 * ``continuous``: whenever it trains; the winner's trained network is where its training starts.
 * ``parallel``: in a process of its own beside the training, which never waits for it; the winner is
   adopted with the federation's weights of that round, as the paper has it.
-* ``threshold``: the server keeps a list of clients that may train and one of those that change
-  their structure. A client whose validation accuracy after training is below the threshold goes to
-  the second list, searches in the next round, and returns.
+* ``threshold``: a client whose validation accuracy after training is below the threshold does not
+  train but searches in the next round, and returns.
 
 In the test phase each client adapts its own network by its own settings. One that never trained,
 such as a new client, takes the network of the largest part of the last average, and the geometric
 mean of the inner rates in it: the *advice*. The paper is silent on such clients.
-
-Where we differ from the paper besides: fitness is measured on validation nodes, and of what an
-average would leave of the training; outer steps are plain gradient descent unless ``optimizers``
-says otherwise; nobody adapts where the federation is better without (``adapt=if-better``).
 """
 
 import math
@@ -30,15 +25,9 @@ import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurations import Arrays, Configurations, merge, put, take
 from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
-from autofgl.methods.graphfl.search_jobs import (
-    SearchJob,
-    SearchLost,
-    search_request,
-    submit_search,
-)
-from autofgl.methods.graphfl.slices import Arrays, merge, put, take
+from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData, Weights
@@ -56,11 +45,7 @@ _SEARCH = ("round", "blocks", "weights", "searcher")
 
 
 class SelfConfiguredClient(MetaClient):
-    """Meta-learns with the network and the settings that its own search has chosen.
-
-    Until it has trained, it goes by the server's advice: the network that the largest part of the
-    federation trains.
-    """
+    """Meta-learns with the network and the settings that its own search has chosen."""
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
@@ -130,11 +115,7 @@ class SelfConfiguredClient(MetaClient):
         }
 
     def after(self, payload: Payload) -> Payload:
-        """Search if asked to by ``evolve``.
-
-        The ``note`` has what the search cost and, with ``mode=threshold``, whether the client is
-        below the threshold after it trained.
-        """
+        """Search if asked to by ``evolve``; the ``note`` says what it cost, and who is below."""
         if payload["evolve"] and self._search.possible:
             self._evolve(payload["round"])
         return {"note": self._note}

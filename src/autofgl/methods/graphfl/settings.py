@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from autofgl.errors import unknown_name
 from autofgl.runtime.settings import (
@@ -86,10 +86,7 @@ class GraphFLGASettings(GraphFLSettings):
     ``hidden`` is the greatest width: a client may choose a half or a quarter of it.
     """
 
-    renamed: ClassVar[dict[str, str]] = {
-        "optimiser": "optimizer",
-        "optimisers": "optimizers",
-    }
+    renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer", "optimisers": "optimizers"}
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""
@@ -156,28 +153,16 @@ class GraphFLGASettings(GraphFLSettings):
     """mode=parallel: wait for a result and adopt it so many rounds after its start, so that a run
     repeats exactly; 0: adopt it when it is ready"""
 
-    @field_validator("model")
+    @field_validator("model", "families", "optimizers")
     @classmethod
-    def _check_model(cls, model: str) -> str:
-        if model not in SLICED:
-            raise unknown_name("model of graphfl-ga", model, SLICED)
-        return model
-
-    @field_validator("families")
-    @classmethod
-    def _check_families(cls, families: str) -> str:
-        for family in families.split(","):
-            if family not in SLICED:
-                raise unknown_name("model of graphfl-ga", family, SLICED)
-        return families
-
-    @field_validator("optimizers")
-    @classmethod
-    def _check_optimizers(cls, optimizers: str) -> str:
-        for optimizer in optimizers.split(","):
-            if optimizer not in OPTIMIZERS:
-                raise unknown_name("optimizer", optimizer, OPTIMIZERS)
-        return optimizers
+    def _check_names(cls, text: str, info: ValidationInfo) -> str:
+        optimizers = info.field_name == "optimizers"
+        choices = OPTIMIZERS if optimizers else SLICED
+        for name in text.split(","):
+            if name not in choices:
+                what = "optimizer" if optimizers else "model of graphfl-ga"
+                raise unknown_name(what, name, choices)
+        return text
 
     @property
     def breeding(self) -> Breeding:

@@ -1,7 +1,7 @@
 """The parts of a client's graph that a trial computes on, and what it measures there."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,49 +19,30 @@ from autofgl.sharing.meta.model import MetaModel, unseen
 _DENSE = 128
 
 
-@dataclass(frozen=True)
-class Vicinity:
-    """All that the outputs of some nodes depend on.
+def vicinity(graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASettings) -> Inputs:
+    """The nodes within ``hops`` of some, and one hop more, for the degrees of the farthest."""
+    near = nodes.copy()
+    source, target = graph.edge_index
+    for _ in range(hops + 1):
+        near[source[near[target]]] = True
+    part = _induced(graph, near)
+    return Inputs.of(part, settings.normalize_features, dense=part.num_nodes <= _DENSE)
 
-    Attributes:
-        graph: The part of the graph.
-        inputs: Its inputs.
-    """
 
-    graph: ClientGraph
-    inputs: Inputs
-
-    @classmethod
-    def around(
-        cls, graph: ClientGraph, nodes: Bools, hops: int, settings: GraphFLGASettings
-    ) -> "Vicinity":
-        """The nodes within ``hops`` of some, and one hop more, for the degrees of the farthest."""
-        near = nodes.copy()
-        source, target = graph.edge_index
-        for _ in range(hops + 1):
-            near[source[near[target]]] = True
-        part = _induced(graph, near)
-        dense = part.num_nodes <= _DENSE
-        return cls(part, Inputs.of(part, settings.normalize_features, dense))
-
-    @torch.no_grad()
-    def judge(self, model: MetaModel, settings: GraphFLGASettings) -> tuple[float, float]:
-        """Accuracy, or what is measured instead, and mean loss of the validation nodes.
-
-        Raises:
-            AutoFGLError: The network is not finite.
-        """
-        ways = []
-        if settings.fitness != "adapted":
-            ways.append(model.outputs(self.inputs))
-        if settings.fitness != "trained":
-            ways.append(model.adapted_outputs(self.inputs))
-        nodes, labels = self.inputs.nodes[1], self.inputs.labels[1]
-        right = [measure(settings.measure, logits[nodes], labels) for logits in ways]
-        losses = [float(F.cross_entropy(logits[nodes], labels)) for logits in ways]
-        if not all(map(math.isfinite, losses)):
-            raise AutoFGLError("the loss on validation nodes is not finite")
-        return sum(right) / len(ways), sum(losses) / len(ways)
+@torch.no_grad()
+def judge(model: MetaModel, inputs: Inputs, settings: GraphFLGASettings) -> tuple[float, float]:
+    """Accuracy, or what is measured instead, and mean loss of the validation nodes, if finite."""
+    ways = []
+    if settings.fitness != "adapted":
+        ways.append(model.outputs(inputs))
+    if settings.fitness != "trained":
+        ways.append(model.adapted_outputs(inputs))
+    nodes, labels = inputs.nodes[1], inputs.labels[1]
+    right = [measure(settings.measure, logits[nodes], labels) for logits in ways]
+    losses = [float(F.cross_entropy(logits[nodes], labels)) for logits in ways]
+    if not all(map(math.isfinite, losses)):
+        raise AutoFGLError("the loss on validation nodes is not finite")
+    return sum(right) / len(ways), sum(losses) / len(ways)
 
 
 def measure(what: str, logits: Tensor, labels: Tensor) -> float:
@@ -81,26 +62,22 @@ def reach(spec: ModelSpec) -> int:
 def without_test(graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> ClientGraph:
     """The graph as a search may see it: no test nodes, and no labels that are not to be seen."""
     seen = ~np.isin(graph.y, unseen(graph.classes, settings.unseen_classes, seed))
-    none = np.zeros_like(graph.test_mask)
     return replace(
         graph,
         y=np.where(seen & (graph.train_mask | graph.val_mask), graph.y, -1),
         train_mask=graph.train_mask & seen,
         val_mask=graph.val_mask & seen,
-        test_mask=none,
+        test_mask=np.zeros_like(graph.test_mask),
     )
 
 
 def _induced(graph: ClientGraph, keep: Bools) -> ClientGraph:
     place = np.cumsum(keep) - 1
     inside = keep[graph.edge_index].all(axis=0)
+    rows = ("y", "train_mask", "val_mask", "test_mask", "node_id")
     return replace(
         graph,
         x=graph.x[np.flatnonzero(keep)],
         edge_index=place[graph.edge_index[:, inside]],
-        y=graph.y[keep],
-        train_mask=graph.train_mask[keep],
-        val_mask=graph.val_mask[keep],
-        test_mask=graph.test_mask[keep],
-        node_id=graph.node_id[keep],
+        **{name: getattr(graph, name)[keep] for name in rows},
     )

@@ -18,17 +18,11 @@ from autofgl.nn.sampling.neighborhood import Neighborhood
 from autofgl.nn.sampling.rules import Everything, Fanout, Importance, Keep, Rule, draw_batch
 from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
-from autofgl.runtime.local_model import (
-    Weights,
-    count_up,
-    input_features,
-    median_seconds,
-)
+from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.state import load, save
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.across.exchange import Exchange, positions
-from autofgl.sharing.across.forward import Pass, Surroundings
+from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
 
 #: Sampled edges times width are summed in units of so many, for the secure modes' range.
@@ -36,11 +30,7 @@ COST_UNIT = 1e6
 
 
 class AcrossClient(Summing, Party):
-    """Samples, convolves across clients and trains.
-
-    A pass over the convolutions takes several calls, ``begin`` and then ``advance``; in between the
-    peers fetch what this client has published.
-    """
+    """Samples, convolves across clients and trains; peers fetch between two calls of a pass."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "agree", "introduce", "meet", "start", "begin", "advance", "conclude",
@@ -92,15 +82,9 @@ class AcrossClient(Summing, Party):
     def introduce(self, payload: Payload) -> Payload:  # noqa: ARG002
         """Tell the owners of external neighbors which of their nodes matter here."""
         near = self._around.neighborhood
-        self._exchange.introduce(
-            {
-                name: near.remote[near.owner == index]
-                for index, name in enumerate(near.owners)
-                if (near.owner == index).any()
-            }
-            if self._settings.share != "none"
-            else {}
-        )
+        owners = enumerate(near.owners) if self._settings.share != "none" else ()
+        wishes = {name: near.remote[near.owner == index] for index, name in owners}
+        self._exchange.publish("meet", {name: own for name, own in wishes.items() if len(own)})
         return {}
 
     def meet(self, payload: Payload) -> Payload:  # noqa: ARG002
@@ -125,12 +109,10 @@ class AcrossClient(Summing, Party):
         """Begin a pass: take in what is new, and go on to the first exchange.
 
         Payload: ``tag`` of the pass; ``weights`` if they are new; ``fresh`` if training starts
-        afresh; ``axes`` along which to say where the weights are, once there are any;
-        ``purpose``, ``train``, ``evaluate`` or ``judge``, an evaluation of validation nodes; for
-        training ``batch`` and ``keep``, this client's
-        policy (Algorithm 1, line 2); for the last mini-batch of a round, and for an evaluation,
-        ``report``, the tag of the sum to contribute to; for an evaluation ``totals``, the
-        federation's node counts.
+        afresh; ``axes`` along which to say where the weights are; ``purpose``, ``train``,
+        ``evaluate`` or ``judge``, an evaluation of validation nodes; for training ``batch`` and
+        ``keep``, this client's policy (Algorithm 1, line 2); ``report``, the tag of the sum to
+        contribute to, if any; for an evaluation ``totals``, the federation's node counts.
         """
         self._exchange.clear()
         if "weights" in payload:
@@ -149,16 +131,11 @@ class AcrossClient(Summing, Party):
         """Go on to the next exchange, or to the end of the pass."""
         training = self._ask["purpose"] == "train"
         with torch.set_grad_enabled(training):
-            try:
-                next(self._steps)
+            if next(self._steps, "over") is None:
                 return {}
-            except StopIteration:
-                pass
             done, self._pass = self._pass, None
             assert done is not None
-            if training:
-                return self._learn(done)
-            return self._report(done)
+            return self._learn(done) if training else self._report(done)
 
     def conclude(self, payload: Payload) -> Payload:  # noqa: ARG002
         """Seconds of a pass over all own nodes, without waiting for others."""
@@ -245,7 +222,7 @@ class AcrossClient(Summing, Party):
         """Metrics of all labelled nodes."""
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes in zip(sums, self._evaluated(), strict=True):
-            row[:] = count_up(done.output[positions(done.batch, nodes)], self._labels[nodes])
+            row[:] = count_up(done.output[np.searchsorted(done.batch, nodes)], self._labels[nodes])
         metrics = sums.reshape(-1)
         figures = {"metrics": scale_down(metrics, self._ask["totals"])}
         report: Payload = {"metrics": self.sums.protect(self._ask["report"], figures)}
@@ -264,10 +241,7 @@ class AcrossClient(Summing, Party):
     def _fresh_optimizer(self) -> torch.optim.Adam:
         settings = self._settings
         return torch.optim.Adam(
-            self.model.parameters(),
-            lr=settings.lr,
-            weight_decay=settings.weight_decay,
-            fused=True,
+            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
         )
 
     def _weights(self) -> Weights:

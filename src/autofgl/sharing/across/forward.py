@@ -1,17 +1,16 @@
 """One pass of FedGraph's graph convolutions over the clients (Algorithm 1, lines 5 to 15).
 
 Going down, each convolution samples the neighbors of the nodes it has to compute (Algorithm 2);
-going up, it aggregates them. Neighbours at other clients are asked for on the way down, and their
+going up, it aggregates them. Neighbors at other clients are asked for on the way down, and their
 owners, who thereby learn which of their own nodes to compute, send h W for them on the way up. What
 a pass receives is a constant to it: gradients end at the client's border.
 
 Notation: convolution k = 1..K maps h^(k) of the paper to h^(k+1), with K = L - 1. ``share=hidden``
 is the paper's: from the second convolution on neighbors at other clients count too (Eq. 3), in the
-first one only own ones do (Eq. 2), so that no raw feature travels. ``share=all`` has them from
-the first, as x W; ``share=none`` never.
+first one only own ones do (Eq. 2), so that no raw feature travels.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,13 +19,97 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from autofgl.errors import AutoFGLError
+from autofgl.federation.party import Context, PeerFailed
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Ints
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Rule
-from autofgl.sharing.across.exchange import Exchange, positions
+from autofgl.secure.keys import KeyRing
+
+
+class Exchange:
+    """One client's line to those it shares edges with.
+
+    Everything is published by its owner in one call of the server and fetched by a peer in the
+    next, as a box that only the two can open (AES-GCM under a key that both alone know), so whoever
+    carries it, a relaying server included, sees its size and nothing else. What a client may ever
+    ask of another is fixed when they meet: the ends of the edges that the two share.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._name = context.name
+        self._line = context.peers
+        self._keys = KeyRing(context.name, tuple(context.parties), fewest=1)
+        self._boxes: dict[str, dict[str, bytes]] = {}
+        self._allowed: dict[str, Ints] = {}
+
+    def agree(self, payload: Payload) -> Payload:
+        """Answer a phase of the key exchange."""
+        return self._keys.phases[payload["phase"]](payload["message"])
+
+    def clear(self) -> None:
+        """Forget what was published for an earlier pass."""
+        self._boxes.clear()
+
+    def publish(self, topic: str, messages: Mapping[str, Any]) -> None:
+        """Lay out an array for each peer named, until :meth:`clear`."""
+        self._boxes[topic] = {}
+        for peer, array in messages.items():
+            if peer in self._keys.peers:
+                little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+                box = self._keys.seal(peer, "fedgraph", topic, little.tobytes())
+                self._boxes[topic][peer] = box
+
+    def fetch(self, topic: str, peer: str, dtype: Any) -> Any:
+        """The numbers that a peer laid out for this client, in one row; nothing if it is gone."""
+        if peer not in self._keys.peers:
+            return None
+        try:
+            box = self._line.call(peer, "fetch", {"topic": topic, "by": self._name})["box"]
+        except PeerFailed as failure:
+            if failure.kind in ("lost", "timeout"):
+                return None
+            raise
+        if not box:
+            return None
+        text = self._keys.unseal(peer, "fedgraph", topic, box)
+        return np.frombuffer(text, np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)
+
+    def answer(self, payload: Payload) -> Payload:
+        """A peer fetches; a box is of no use to anyone else."""
+        return {"box": self._boxes.get(payload["topic"], {}).get(payload["by"], b"")}
+
+    def meet(self, own: int) -> None:
+        """Learn which of the ``own`` nodes others will ask for; it is an error if they do not
+        exist.
+        """
+        self._allowed = {}
+        for peer in self._keys.peers:
+            wish = self.fetch("meet", peer, np.int64)
+            if wish is not None:
+                nodes = np.unique(wish)
+                if len(nodes) and (nodes[0] < 0 or nodes[-1] >= own):
+                    raise AutoFGLError(
+                        f"{peer} has edges to nodes that {self._name} does not have: "
+                        "check the boundaries of both graphs"
+                    )
+                self._allowed[peer] = nodes
+
+    def wanted(self, topic: str) -> dict[str, Ints]:
+        """The own nodes that each peer wants an embedding of now; to ask for others is an error."""
+        wanted: dict[str, Ints] = {}
+        for peer, allowed in self._allowed.items():
+            nodes = self.fetch(topic, peer, np.int64)
+            if nodes is not None and len(nodes):
+                place = np.minimum(np.searchsorted(allowed, nodes), len(allowed) - 1)
+                if not np.array_equal(allowed[place], nodes):
+                    raise AutoFGLError(f"{peer} asks {self._name} for nodes it has no edge to")
+                wanted[peer] = nodes
+        return wanted
 
 
 def exchanges(share: str, convolutions: int) -> int:
@@ -43,14 +126,9 @@ def is_shared(share: str, k: int) -> bool:
 class Surroundings:
     """What a client's passes have in common.
 
-    Attributes:
-        neighborhood: Own nodes and their neighbors, here and elsewhere.
-        internal: The same without those elsewhere.
-        rows: Input features of some own nodes.
-        exchange: The line to other clients.
-        last_rows: The last embeddings received, by convolution, ``[external, width]``; what a lost
-            client sent last goes on being used, and nothing is zero.
-        share: Which convolutions use neighbors elsewhere.
+    ``internal`` is the neighborhood without nodes elsewhere; ``rows`` gives the input features of
+    own nodes; ``last_rows`` are the last embeddings received, by convolution, ``[external,
+    width]``: what a lost client sent last goes on being used, and nothing is zero.
     """
 
     neighborhood: Neighborhood
@@ -64,14 +142,8 @@ class Surroundings:
 class Pass:
     """One forward pass, made in steps; between two steps clients exchange.
 
-    Args:
-        model: Whose convolutions are used.
-        around: The client's surroundings.
-        rules: How to sample for each convolution, first to last.
-        batch: Nodes to compute outputs for, sorted.
-        tag: Names the pass, the same at all clients and never again.
-        rng: Source of sampling.
-        generator: Source of dropout; none: evaluation.
+    ``rules`` sample for each convolution, first to last; the batch is sorted; the tag is the same
+    at all clients and never again; without a generator, of dropout, it is an evaluation.
     """
 
     def __init__(
@@ -98,10 +170,7 @@ class Pass:
         self.cost = 0
 
     def steps(self) -> Iterator[None]:
-        """Go down, then up; wait at every ``yield``. In the end ``output`` and ``cost`` are set.
-
-        ``cost`` is the sum over the convolutions of sampled edges times output width.
-        """
+        """Go down, then up; wait at every ``yield``. The cost is sampled edges times width."""
         yield from self._down()
         yield from self._up()
 
@@ -114,7 +183,9 @@ class Pass:
             self._blocks[k] = block
             targets = _own(block, near.own)
             if self._shared(k):
-                around.exchange.publish(self._topic("need", k), self._needs(block))
+                asked = self._by_owner(_external(block, near.own))
+                needs = {peer: near.remote[nodes] for peer, nodes in asked}
+                around.exchange.publish(self._topic("need", k), needs)
                 yield
                 self._wanted[k] = around.exchange.wanted(self._topic("need", k))
                 targets = np.unique(np.concatenate([targets, *self._wanted[k].values()]))
@@ -128,7 +199,10 @@ class Pass:
             dropped = dropout(hidden, self._model.spec.dropout, training, self._generator)
             product = conv.lin.product(dropped)
             if self._shared(k):
-                self._around.exchange.publish(self._topic("rows", k), self._answers(k, product))
+                rows, inputs = product.detach().numpy(), self._inputs[k]
+                wanted = self._wanted[k].items()
+                answers = {peer: rows[np.searchsorted(inputs, nodes)] for peer, nodes in wanted}
+                self._around.exchange.publish(self._topic("rows", k), answers)
                 yield
             block = self._blocks[k]
             self.output = block.matrix @ self._sources(k, product) + conv.bias
@@ -141,23 +215,10 @@ class Pass:
     def _topic(self, kind: str, k: int) -> str:
         return f"{self._tag}/{kind}-{k}"
 
-    def _needs(self, block: Block) -> dict[str, Any]:
-        """Which of its nodes each owner is asked for."""
-        near = self._around.neighborhood
-        external = _external(block, near.own)
-        return {peer: near.remote[nodes] for peer, nodes in self._by_owner(external)}
-
-    def _answers(self, k: int, product: Tensor) -> dict[str, Any]:
-        """The products that each peer wants, in the order in which it asked."""
-        rows = product.detach().numpy()
-        return {
-            peer: rows[positions(self._inputs[k], nodes)] for peer, nodes in self._wanted[k].items()
-        }
-
     def _sources(self, k: int, product: Tensor) -> Tensor:
         """h W of all sources of convolution ``k``: the own ones, then those of other clients."""
         block, own = self._blocks[k], self._around.neighborhood.own
-        mine = product[positions(self._inputs[k], _own(block, own))]
+        mine = product[np.searchsorted(self._inputs[k], _own(block, own))]
         if not self._shared(k):
             return mine
         external = _external(block, own)

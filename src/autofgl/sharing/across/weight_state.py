@@ -29,12 +29,10 @@ def flattened(weights: Mapping[str, Any]) -> npt.NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Axes:
-    """Principal axes of weights.
+    """Principal axes of weights, which cross at ``mean`` ``[D]``.
 
-    Attributes:
-        mean: Where they cross, ``[D]``.
-        directions: One axis a row, ``[k, D]``, scaled so that the fitted weights have variance 1
-            along it; zero if there are fewer.
+    ``directions`` has one a row, ``[k, D]``, scaled so that the fitted weights have variance 1
+    along it; zero if there are fewer.
     """
 
     mean: npt.NDArray[np.float32]
@@ -65,10 +63,7 @@ class Axes:
         return np.asarray(self.directions @ (flattened(weights) - self.mean), np.float64)
 
     def moments(self, weights: Mapping[str, Any]) -> Vector:
-        """What a client adds to the sum behind the state: coordinates and squares, ``[2k]``.
-
-        They are limited, since secure sums hold numbers of a limited size.
-        """
+        """A client's part of the state: coordinates and squares ``[2k]``, fit for secure sums."""
         place = np.clip(self.project(weights), -30, 30)
         return np.concatenate([place, place**2])
 
@@ -83,14 +78,7 @@ class Axes:
 
 
 def state_of(axes: Axes, mean: Mapping[str, Any], total: Any, clients: int) -> Vector:
-    """The policy's state ``[2k]``: W̄ along the axes, then the clients' spread along them.
-
-    Args:
-        axes: The frozen axes.
-        mean: W̄.
-        total: Sum of the clients' moments, ``[2k]``.
-        clients: How many there are.
-    """
+    """The policy's state ``[2k]``: W̄ along the axes, then the clients' spread along them."""
     first, second = np.split(np.asarray(total, np.float64) / max(clients, 1), 2)
     spread = np.sqrt(np.maximum(second - first**2, 0.0))
     return np.concatenate([axes.project(mean), spread])

@@ -19,11 +19,7 @@ Loss: TypeAlias = Callable[[Parameters], Tensor]
 
 
 def adapt(loss: Loss, parameters: Parameters, steps: int, rate: float) -> Parameters:
-    """Inner steps of gradient descent: θ' ← θ' - α ∇L(θ'), ``steps`` times from θ' = θ (Eq. 1).
-
-    Returns:
-        θ', with nothing to remind of θ.
-    """
+    """Inner steps of gradient descent: θ' ← θ' - α ∇L(θ'), ``steps`` times from θ' = θ (Eq. 1)."""
     for _ in range(steps):
         parameters = _descend(loss, _leaves(parameters), rate, keep_graph=False)
     return {name: value.detach() for name, value in parameters.items()}
@@ -40,13 +36,8 @@ def meta_gradient(
 ) -> tuple[Parameters, Tensor]:
     """Gradient in θ of the query loss after adaptation, L_Q(θ'(θ)), and that loss.
 
-    Args:
-        support: L_S, which θ' descends.
-        query: L_Q.
-        parameters: θ.
-        steps: Inner steps.
-        rate: α.
-        first_order: Take dθ'/dθ for the identity (section 5.2 there): the gradient of L_Q at θ'.
+    θ' descends L_S. ``first_order`` takes dθ'/dθ for the identity (section 5.2 there): the gradient
+    of L_Q at θ'.
     """
     if first_order:
         start = adapted = _leaves(adapt(support, parameters, steps, rate))

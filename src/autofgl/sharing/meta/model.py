@@ -21,29 +21,18 @@ from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, me
 
 @dataclass(frozen=True)
 class Task:
-    """Which of a client's training nodes are adapted to and which judge, as positions among them.
-
-    Attributes:
-        support: Positions ``[s]``.
-        query: Positions ``[q]``; none of them is in ``support`` if there are at least two nodes.
-    """
+    """Positions among the training nodes to adapt to and to judge by; disjoint if there are two."""
 
     support: Tensor
     query: Tensor
 
 
 def draw_task(nodes: int, support: int, query: int, rng: np.random.Generator) -> Task:
-    """A random task.
+    """A random task; ``support`` 0 stands for half of the nodes, ``query`` 0 for all that are left.
 
     Sizes are those of the whole task, not of each class: the paper counts "support sets" and
     "target sets" of a client, and a client of fifty often has one node of a class. Where there are
     too few nodes both sizes shrink in proportion, but each keeps one; a single node is both.
-
-    Args:
-        nodes: Training nodes, at least one.
-        support: Nodes to adapt to; 0 for half of the nodes, rounded down.
-        query: Nodes to judge by; 0 for all that are left.
-        rng: Source of chance.
     """
     order = torch.from_numpy(rng.permutation(nodes))
     if nodes == 1:
@@ -62,11 +51,7 @@ def unseen(classes: int, count: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 class MetaModel(LocalModel):
-    """A network, its outer optimizer, and everything precomputed about the graph.
-
-    Tasks depend on client, round and step, so that a resumed run draws what an undisturbed one
-    would have drawn.
-    """
+    """A network that meta-learns; a resumed run draws the tasks that an undisturbed one would."""
 
     settings: Any
 
@@ -81,7 +66,12 @@ class MetaModel(LocalModel):
     ) -> None:
         super().__init__(name, inputs, spec, settings, seed, weights)
         hidden = torch.from_numpy(unseen(spec.classes, settings.unseen_classes, seed))
-        self._slots = {name: self._slot(name) for name, _ in self.model.named_parameters()}
+        self._slots: dict[
+            str, tuple[dict[str, Any], str]
+        ] = {}  # where modules keep their parameters
+        for name, _ in self.model.named_parameters():
+            path, _, key = name.rpartition(".")
+            self._slots[name] = self.model.get_submodule(path)._parameters, key
         self._taught = torch.nonzero(~torch.isin(self._labels[0], hidden)).reshape(-1)
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
         self._optimizer = kind(
@@ -94,16 +84,9 @@ class MetaModel(LocalModel):
         return len(self._taught)
 
     def learn(self, at: int, again: int = 0) -> float:
-        """Outer steps of a round; the mean query loss before the last of them.
+        """Outer steps of a round, if there are nodes; the mean query loss before the last of them.
 
-        A client without training nodes leaves its weights alone.
-
-        Args:
-            at: The round.
-            again: How often it was called for this round before: every time has its own tasks.
-
-        Raises:
-            AutoFGLError: Training has diverged.
+        ``again`` says how often it was called for this round before: every time has its own tasks.
         """
         if not self.taught_nodes:
             return 0.0
@@ -111,8 +94,17 @@ class MetaModel(LocalModel):
         self.model.train()
         begin = again * self.settings.outer_steps
         for step in range(begin, begin + self.settings.outer_steps):
-            tasks = self.tasks(at, step)
-            gradient, loss = mean_gradient(self._task_gradient(task, generator) for task in tasks)
+            gradient, loss = mean_gradient(
+                meta_gradient(
+                    self._loss(task.support, generator),
+                    self._loss(task.query, generator),
+                    self._parameters(),
+                    steps=self.settings.inner_steps,
+                    rate=self.settings.inner_lr,
+                    first_order=self.settings.first_order,
+                )
+                for task in self.tasks(at, step)
+            )
             for name, parameter in self.model.named_parameters():
                 parameter.grad = gradient[name]
             self._optimizer.step()
@@ -136,11 +128,7 @@ class MetaModel(LocalModel):
         return [Task(none, self._taught[torch.from_numpy(query)]) for query in queries]
 
     def adapted(self) -> Parameters:
-        """The weights after adaptation to the client's labeled training nodes, without dropout.
-
-        Raises:
-            AutoFGLError: The adaptation has diverged.
-        """
+        """The weights after adaptation to the own training nodes, without dropout."""
         settings, parameters = self.settings, self._parameters()
         if not self.train_nodes:
             return parameters
@@ -170,17 +158,6 @@ class MetaModel(LocalModel):
         adapted = self.adapted()
         self.model.eval()
         return self._outputs(adapted, inputs.features, inputs.structure, None)
-
-    def _task_gradient(self, task: Task, generator: torch.Generator) -> tuple[Parameters, Tensor]:
-        settings = self.settings
-        return meta_gradient(
-            self._loss(task.support, generator),
-            self._loss(task.query, generator),
-            self._parameters(),
-            steps=settings.inner_steps,
-            rate=settings.inner_lr,
-            first_order=settings.first_order,
-        )
 
     def _loss(self, chosen: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Mean cross-entropy of some training nodes as a function of the parameters."""
@@ -219,11 +196,6 @@ class MetaModel(LocalModel):
         count = self.settings.adapt_support or self.train_nodes
         rng = numpy_generator(self._seed, "adaptation", self.name)
         return torch.from_numpy(np.sort(rng.permutation(self.train_nodes)[:count]))
-
-    def _slot(self, name: str) -> tuple[dict[str, Any], str]:
-        """Where a module keeps a parameter."""
-        path, _, key = name.rpartition(".")
-        return self.model.get_submodule(path)._parameters, key
 
     def _parameters(self) -> Parameters:
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}

@@ -62,10 +62,7 @@ class MetaClient(SharingClient):
         self.local.load_weights(payload["weights"])
 
     def figures(self, payload: Payload) -> dict[str, Any]:
-        """Metrics of the present weights, of every kind, ``[18]``; a new client has none yet.
-
-        With a secure mode it contributes zeros: masks need all parties.
-        """
+        """Metrics of every kind, ``[18]``; a new client has none, or zeros: masks need all."""
         if self._seen:
             return {"metrics": self._kinds(payload["totals"])}
         return {} if self.secure == "none" else {"metrics": np.zeros(len(KINDS) * SIZE)}
@@ -206,9 +203,12 @@ class MetaServer(SharingServer):
         """The global model; figures with and without adaptation, of seen and of new clients."""
         groups = total["metrics"].reshape(len(GROUPS), len(KINDS) * SIZE)
         spec, weights = self.network()
+        own = {name: reply["own"] for name, reply in replies.items()}
+        if self._best_kind != "adapted":
+            own = {name: one and {**one, "metrics": one["unadapted"]} for name, one in own.items()}
         outcome = Outcome.of(
             kinds_of(groups.sum(0), engine.totals)[self._best_kind],
-            {name: self._counted(reply["own"]) for name, reply in replies.items()},
+            own,
             total["seconds"],
             engine.best.round,
             spec,
@@ -224,12 +224,6 @@ class MetaServer(SharingServer):
         """A client's line in the result: also its group and what adaptation is worth."""
         line = {**line, "new": line["name"] in self.new}
         return line | unadapted_row(Metrics.of(own["unadapted"])) if own else line
-
-    def _counted(self, own: Payload) -> Payload:
-        """What a client tells, with the figures of the kind that counts."""
-        if own and self._best_kind != "adapted":
-            return {**own, "metrics": own["unadapted"]}
-        return own
 
     def _apart(self, groups: Any, totals: list[int]) -> dict[str, Any]:
         """Figures without adaptation, and those of seen and new clients where there are both."""
@@ -252,11 +246,7 @@ class MetaServer(SharingServer):
 
 
 def new_clients(names: Sequence[str], count: int) -> frozenset[str]:
-    """The last ``count`` clients.
-
-    Raises:
-        UserError: Nobody is left to train.
-    """
+    """The last ``count`` clients; a UserError if nobody is left to train."""
     if count >= len(names):
         raise UserError(f"new_clients={count} leaves none of the {len(names)} clients to train")
     return frozenset(names[len(names) - count :])
