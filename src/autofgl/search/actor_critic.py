@@ -8,9 +8,10 @@ q(s, a)    critic: discounted sum of the rewards that follow
 """
 
 import copy
+import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -26,6 +27,7 @@ Floats: TypeAlias = npt.NDArray[np.float32]
 #: Half-width of the weights of an output layer, as in DDPG (Lillicrap et al., ICLR 2016), so that
 #: first actions are close to 1/2 and first values close to 0.
 OUTPUT_WIDTH = 3e-3
+_NETWORKS = ("actor", "critic", "target_actor", "target_critic")
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,6 @@ class DDPGSettings:
 
     The hidden layers are the paper's; learning rates, discount, soft update, batch and weight decay
     those of the authors' public code; buffer and noise are ours.
-
-    Raises:
-        SearchError: A value makes no sense.
     """
 
     hidden: tuple[int, ...] = (512, 256)  # units of the hidden layers of actor and critic
@@ -100,12 +99,7 @@ class ActorCritic:
     """Actor, critic, their targets and their optimizers.
 
     Eq. 11 and 12 are plain gradient steps; like the original DDPG we take them with Adam.
-
-    Args:
-        layers: Sizes from the state over the hidden layers to the action; the critic has the same
-            hidden layers.
-        settings: Learning rates, discount and soft update.
-        generator: Random generator of the first weights.
+    ``layers`` are sizes from the state over the hidden layers, the critic's too, to the action.
     """
 
     def __init__(
@@ -117,12 +111,10 @@ class ActorCritic:
         self.critic = perceptron([state_size + action_size, *hidden, 1], generator)
         self.target_actor = copy.deepcopy(self.actor).requires_grad_(False)
         self.target_critic = copy.deepcopy(self.critic).requires_grad_(False)
-        self._actor_adam = torch.optim.Adam(self.actor.parameters(), settings.actor_lr, fused=True)
-        self._critic_adam = torch.optim.Adam(
-            self.critic.parameters(),
-            settings.critic_lr,
-            weight_decay=settings.critic_weight_decay,
-            fused=True,
+        adam = functools.partial(torch.optim.Adam, fused=True)
+        self._actor_adam = adam(self.actor.parameters(), settings.actor_lr)
+        self._critic_adam = adam(
+            self.critic.parameters(), settings.critic_lr, weight_decay=settings.critic_weight_decay
         )
 
     @torch.no_grad()
@@ -165,14 +157,14 @@ class ActorCritic:
     def state(self) -> State:
         """Weights of all networks, moments of the optimizers."""
         return {
-            "networks": {name: _weights(own) for name, own in self._networks().items()},
+            "networks": {name: _copied(getattr(self, name).state_dict()) for name in _NETWORKS},
             "moments": {"actor": _moments(self._actor_adam), "critic": _moments(self._critic_adam)},
         }
 
     def load_state(self, state: State) -> None:
         """Continue where :meth:`state` was taken."""
-        for name, network in self._networks().items():
-            _load_weights(network, state["networks"][name])
+        for name in _NETWORKS:
+            _load_weights(getattr(self, name), state["networks"][name])
         _load_moments(self._actor_adam, state["moments"]["actor"])
         _load_moments(self._critic_adam, state["moments"]["critic"])
 
@@ -181,14 +173,6 @@ class ActorCritic:
         _load_weights(self.actor, saved)
         _load_weights(self.target_actor, saved)
         _load_moments(self._actor_adam, {})
-
-    def _networks(self) -> dict[str, nn.Module]:
-        return {
-            "actor": self.actor,
-            "critic": self.critic,
-            "target_actor": self.target_actor,
-            "target_critic": self.target_critic,
-        }
 
 
 def _q(critic: nn.Module, states: Tensor, actions: Tensor) -> Tensor:
@@ -211,13 +195,12 @@ def _follow(target: nn.Module, network: nn.Module, share: float) -> None:
         slow.lerp_(fast, share)
 
 
-def _weights(network: nn.Module) -> State:
-    """Copies of a network's weights, by their names."""
-    return {name: value.numpy().copy() for name, value in network.state_dict().items()}
+def _copied(tensors: Mapping[str, Tensor]) -> State:
+    return {name: value.numpy().copy() for name, value in tensors.items()}
 
 
 def _load_weights(network: nn.Module, saved: State) -> None:
-    """Copy what :func:`_weights` gave, unless names or shapes are others."""
+    """Copy saved weights, unless names or shapes are others."""
     own = network.state_dict()
     shapes = {name: np.shape(value) for name, value in saved.items()}
     if {name: value.shape for name, value in own.items()} != shapes:
@@ -228,10 +211,7 @@ def _load_weights(network: nn.Module, saved: State) -> None:
 
 def _moments(optimizer: torch.optim.Optimizer) -> State:
     """Copies of Adam's counts and moments, by the number of their parameter."""
-    return {
-        str(index): {key: value.numpy().copy() for key, value in entry.items()}
-        for index, entry in optimizer.state_dict()["state"].items()
-    }
+    return {str(at): _copied(entry) for at, entry in optimizer.state_dict()["state"].items()}
 
 
 def _load_moments(optimizer: torch.optim.Optimizer, saved: State) -> None:

@@ -31,9 +31,7 @@ class Replay:
     """Keeps the latest transitions, each as one row, and discards the oldest when it is full."""
 
     def __init__(self, capacity: int, state_size: int, action_size: int) -> None:
-        widths = (state_size, action_size, 1, state_size, 1)
-        self._splits = np.cumsum(widths)[:-1]
-        self._width = sum(widths)
+        *self._splits, self._width = np.cumsum([state_size, action_size, 1, state_size, 1]).tolist()
         self._rows: deque[Floats] = deque(maxlen=capacity)
 
     def __len__(self) -> int:
@@ -43,8 +41,7 @@ class Replay:
         self, state: Floats, action: Floats, reward: float, next_state: Floats, done: bool
     ) -> None:
         """Keep one more transition."""
-        row = [*state, *action, reward, *next_state, done]
-        self._rows.append(np.array(row, np.float32))
+        self._rows.append(np.array([*state, *action, reward, *next_state, done], np.float32))
 
     def sample(self, n: int, rng: np.random.Generator) -> Transitions:
         """``n`` different transitions, all equally likely."""
@@ -96,7 +93,7 @@ class Normalizer:
 
     def state(self) -> State:
         """Number of states, their mean, and the sum of squares about it."""
-        return {"count": self._count, "mean": self._mean.copy(), "squares": self._squares.copy()}
+        return {"count": self._count, "mean": self._mean, "squares": self._squares}
 
     def load_state(self, state: State) -> None:
         """Continue where :meth:`state` was taken."""
@@ -110,15 +107,8 @@ class DDPG:
     """An agent with actions in [0, 1]^d that learns to earn large rewards.
 
     A round of Algorithm 4 is ``tell`` (line 11), ``learn`` (lines 12-14) and ``ask`` (line 15).
-
-    Args:
-        state_size: Components of a state.
-        action_size: d, components of an action.
-        seed_rng: Random generator of first weights, exploration and mini-batches.
-        settings: Networks, learning and exploration.
-
-    Raises:
-        SearchError: A size is below 1.
+    The generator is for first weights, exploration and mini-batches. States, actions and rewards of
+    another size, or that are not finite, are a :class:`SearchError`.
     """
 
     def __init__(
@@ -141,11 +131,7 @@ class DDPG:
         self._normalizer = Normalizer(state_size)
 
     def ask(self, state: npt.ArrayLike, explore: bool = True) -> npt.NDArray[np.float64]:
-        """The action [d] for a state: μ(s), and noise on top of it if it is to explore.
-
-        Raises:
-            SearchError: The state is of another size, or not finite.
-        """
+        """The action [d] for a state: μ(s), and noise on top of it if it is to explore."""
         seen = _vector("state", state, self.state_size)
         action = self._networks.act(self._normalizer(seen))
         if explore:
@@ -164,9 +150,6 @@ class DDPG:
 
         ``done`` says that nothing can be earned after it. The paper has no such state: an episode
         that is merely cut off after its last round is not done.
-
-        Raises:
-            SearchError: A size is another, a number is not finite, or the action is outside.
         """
         seen = _vector("state", state, self.state_size)
         taken = _vector("action", action, self.action_size)
@@ -186,15 +169,18 @@ class DDPG:
         Returns:
             Means over the steps of ``critic_loss`` (Eq. 10) and of ``value``, the critic's opinion
             of the actor; nothing while there are fewer transitions than a batch has.
-
-        Raises:
-            SearchError: ``steps`` is below 1.
         """
         if steps < 1:
             raise SearchError(f"learning takes at least 1 step, not {steps}")
         if len(self._replay) < self.settings.batch:
             return None
-        loss, value = np.mean([self._learn(critic_only) for _ in range(steps)], axis=0).tolist()
+        results = []
+        for _ in range(steps):
+            batch = self._replay.sample(self.settings.batch, self._rng)
+            states, then = self._normalizer(batch.states), self._normalizer(batch.next_states)
+            scaled = batch._replace(states=states, next_states=then)
+            results.append(self._networks.update(scaled, critic_only))
+        loss, value = np.mean(results, axis=0).tolist()
         return {"critic_loss": loss, "value": value}
 
     def end_episode(self) -> None:
@@ -213,11 +199,7 @@ class DDPG:
         }
 
     def load_state(self, state: State) -> None:
-        """Continue where :meth:`state` was taken.
-
-        Raises:
-            SearchError: The state belongs to another agent; then nothing has changed.
-        """
+        """Continue where :meth:`state` was taken; another agent's is refused, nothing changes."""
         normalizer = self._saved_scale(state)
         networks, replay = self._new_networks(0), self._new_replay()
         networks.load_state(state)
@@ -235,20 +217,10 @@ class DDPG:
         }
 
     def load_policy(self, policy: State) -> None:
-        """Act as the agent whose :meth:`policy` it is; to learn on, :meth:`load_state`.
-
-        Raises:
-            SearchError: The policy belongs to an agent of other sizes; then nothing has changed.
-        """
+        """Act as the agent whose :meth:`policy` it is; to learn on, :meth:`load_state`."""
         normalizer = self._saved_scale(policy)
         self._networks.load_actor(policy["actor"])
         self._normalizer = normalizer
-
-    def _learn(self, critic_only: bool) -> tuple[float, float]:
-        batch = self._replay.sample(self.settings.batch, self._rng)
-        states, next_states = self._normalizer(batch.states), self._normalizer(batch.next_states)
-        scaled = batch._replace(states=states, next_states=next_states)
-        return self._networks.update(scaled, critic_only)
 
     def _layers(self) -> list[int]:
         return [self.state_size, *self.settings.hidden, self.action_size]

@@ -54,7 +54,7 @@ class Searcher(Protocol):
 
 
 def as_losses(losses: Any, n: int, objectives: bool = False) -> Losses:
-    """The losses of ``n`` candidates, [n] or with several ``objectives`` [n, k]; non-finite: inf."""
+    """Losses of ``n`` candidates, [n], or [n, k] with ``objectives``; inf where not finite."""
     given = np.array(losses, np.float64)
     if given.shape[:1] != (n,) or given.ndim > 1 + objectives:
         raise SearchError(f"losses have shape {given.shape}, expected ({n},)")
