@@ -137,9 +137,7 @@ class PartitionSettings(BaseModel):
         description="labels: classes of each client, such as 0,1,2,4|3,5,6; else balanced",
     )
     degree_threshold: int | None = Field(
-        default=3,
-        ge=0,
-        description="degree: the first of two clients goes up to it; null: halves",
+        default=3, ge=0, description="degree: the first of two clients goes up to it; null: halves"
     )
     overlap_mean: float = Field(
         default=0.8, gt=0, le=1, description="overlap: mean share of all nodes that a client draws"

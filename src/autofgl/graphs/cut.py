@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import (
@@ -56,10 +57,7 @@ def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGra
 
 
 def cut_overlapping(
-    graph: ClientGraph,
-    member: Bools,
-    names: Sequence[str],
-    rng: np.random.Generator | None = None,
+    graph: ClientGraph, member: Bools, names: Sequence[str], rng: Generator | None = None
 ) -> list[ClientGraph]:
     """Give every client the subgraph over its nodes; clients may hold the same node.
 
@@ -102,9 +100,7 @@ def cut_overlapping(
     return clients
 
 
-def withhold(
-    graph: ClientGraph, share: float, rng: np.random.Generator
-) -> tuple[ClientGraph, ClientGraph]:
+def withhold(graph: ClientGraph, share: float, rng: Generator) -> tuple[ClientGraph, ClientGraph]:
     """What is left for the clients, and a graph of random nodes that the server keeps for itself.
 
     Test nodes stay where they are, and nodes without a label; so the server may get less than its
@@ -195,7 +191,7 @@ def _part(
     )
 
 
-def _homes(member: Bools, rng: np.random.Generator | None) -> tuple[Ints, Ints]:
+def _homes(member: Bools, rng: Generator | None) -> tuple[Ints, Ints]:
     """Home of each node, -1 where nobody holds it, and the node's index there."""
     clients, nodes = member.shape
     holders = member.sum(axis=0)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
@@ -64,9 +65,7 @@ def partition(
     return cut(graph, assigned.astype(np.int64), names)
 
 
-def _metis(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, _: PartitionSettings
-) -> Ints:
+def _metis(graph: ClientGraph, clients: int, rng: Generator, _: PartitionSettings) -> Ints:
     """METIS: parts of nearly equal size with few edges between them.
 
     On tiny graphs METIS may leave a part empty; such a part takes a node from the largest one.
@@ -83,9 +82,7 @@ def _metis(
     return _without_empty(np.array(parts, np.int64), clients)
 
 
-def _louvain(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Ints:
+def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
     """Louvain communities, packed into clients of nearly equal size.
 
     A community larger than a fair share (nodes / clients, rounded up) is split into equal pieces
@@ -103,15 +100,13 @@ def _louvain(
     return owner
 
 
-def _random(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, _: PartitionSettings
-) -> Ints:
+def _random(graph: ClientGraph, clients: int, rng: Generator, _: PartitionSettings) -> Ints:
     """Clients of equal size, give or take one node, drawn uniformly."""
     return _spread(graph.num_nodes, clients, rng)
 
 
 def _dirichlet(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
 ) -> Ints:
     """Label skew: the shares of each class over the clients are drawn from Dirichlet(β).
 
@@ -126,9 +121,7 @@ def _dirichlet(
     return owner
 
 
-def _labels(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Ints:
+def _labels(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
     """ASFGNN's label skew: classes form one group per client.
 
     A client takes the share α of its own group; the rest of the group is spread evenly over the
@@ -155,9 +148,7 @@ def _labels(
     return owner
 
 
-def _degree(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Ints:
+def _degree(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
     """Degree skew: the first client has the nodes with the fewest neighbors.
 
     Two clients are split at ``degree_threshold``: up to it, and above. Otherwise, or without a
@@ -173,7 +164,7 @@ def _degree(
 
 
 def _labels_and_degree(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
 ) -> Bools:
     """ASFGNN's skew of labels and graph (section 5.2.2): the nodes on which both cuts agree.
 
@@ -188,7 +179,7 @@ def _labels_and_degree(
 
 
 def _overlap(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
 ) -> Bools:
     """FedGraph's setting: client i draws a share ξ_i of all nodes, and clients overlap.
 
@@ -203,9 +194,7 @@ def _overlap(
     return member
 
 
-def _shared(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Bools:
+def _shared(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Bools:
     """Equal random parts, to each of which other clients' nodes are added.
 
     Of a client's nodes the share ``shared_nodes`` are such copies, drawn uniformly: the "20 % node
@@ -221,9 +210,7 @@ def _shared(
     return member
 
 
-_Assign: TypeAlias = Callable[
-    [ClientGraph, int, np.random.Generator, PartitionSettings], Ints | Bools
-]
+_Assign: TypeAlias = Callable[[ClientGraph, int, Generator, PartitionSettings], Ints | Bools]
 _ASSIGN: dict[str, _Assign] = {
     "metis": _metis,
     "louvain": _louvain,
@@ -237,7 +224,7 @@ _ASSIGN: dict[str, _Assign] = {
 }
 
 
-def _spread(items: int, clients: int, rng: np.random.Generator) -> Ints:
+def _spread(items: int, clients: int, rng: Generator) -> Ints:
     """An even, random assignment of items to clients."""
     return rng.permutation(items) % clients
 

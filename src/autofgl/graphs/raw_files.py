@@ -134,11 +134,7 @@ def _speaking(path: Path) -> Iterator[None]:
 def _npz(path: Path) -> Iterator[Mapping[str, Any]]:
     _require(path)
     # Opened here, because np.load leaves a file open that turns out to be damaged.
-    with (
-        _speaking(path),
-        path.open("rb") as handle,
-        np.load(handle, allow_pickle=False) as arrays,
-    ):
+    with _speaking(path), path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
         yield arrays
 
 

@@ -6,6 +6,7 @@ A node without a label (``y == -1``) never enters a mask, whatever the kind of s
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.random import Generator
 
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs.catalog import SPLITS, DataSettings
@@ -13,7 +14,7 @@ from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints
 
 
 def split_nodes(
-    graph: ClientGraph, kind: str, rng: np.random.Generator, settings: DataSettings
+    graph: ClientGraph, kind: str, rng: Generator, settings: DataSettings
 ) -> ClientGraph:
     """The graph with masks of the given kind.
 
@@ -51,11 +52,7 @@ def public(graph: ClientGraph) -> ClientGraph:
 
 
 def per_class(
-    graph: ClientGraph,
-    rng: np.random.Generator,
-    train: int = 20,
-    val: int = 500,
-    test: int = 1000,
+    graph: ClientGraph, rng: Generator, train: int = 20, val: int = 500, test: int = 1000
 ) -> ClientGraph:
     """``train`` nodes of each class, then ``val`` and ``test`` nodes of the rest.
 
@@ -77,7 +74,7 @@ def per_class(
 
 def by_fraction(
     graph: ClientGraph,
-    rng: np.random.Generator,
+    rng: Generator,
     train: float | None = None,
     val: float = 0.2,
     test: float = 0.2,

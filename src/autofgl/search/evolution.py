@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
 from autofgl.search.searcher import Candidate, Candidates, Losses, SearchError, State, as_losses
 from autofgl.search.space import TRIES, Population, SearchSpace, Seeded
@@ -37,7 +38,7 @@ class Variation:
 DEFAULT = Variation()
 
 
-def tournament(losses: Losses, n: int, size: int, rng: np.random.Generator) -> Rows:
+def tournament(losses: Losses, n: int, size: int, rng: Generator) -> Rows:
     """Indices [n] of the winners of ``n`` tournaments among ``size`` random entrants each."""
     entrants = rng.integers(0, len(losses), (n, size))
     winners = np.argmin(losses[entrants], axis=1, keepdims=True)
@@ -56,7 +57,7 @@ def fresh_mutant(
     candidate: Candidate,
     taken: Container[Hashable],
     rate: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Candidate:
     """The candidate itself if it is not taken, else the first free mutant on a random walk from it.
 
@@ -70,11 +71,7 @@ def fresh_mutant(
 
 
 def without_repeats(
-    space: SearchSpace,
-    population: Population,
-    taken: set[Hashable],
-    rate: float,
-    rng: np.random.Generator,
+    space: SearchSpace, population: Population, taken: set[Hashable], rate: float, rng: Generator
 ) -> Population:
     """The population with all that is taken, or that an earlier row has, made mutants."""
     taken = set(taken)
@@ -90,7 +87,7 @@ def offspring(
     parents: Population,
     losses: Losses,
     n: int,
-    rng: np.random.Generator,
+    rng: Generator,
     variation: Variation = DEFAULT,
 ) -> Population:
     """``n`` children of tournament winners, none of them equal to a parent or to another.
@@ -165,7 +162,7 @@ class Evolution(Seeded):
         self,
         space: SearchSpace,
         size: int,
-        rng: np.random.Generator,
+        rng: Generator,
         variation: Variation = DEFAULT,
         initial: Candidates = (),
     ) -> None:
