@@ -23,13 +23,9 @@ from autofgl.graphs.client_graph import (
 def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGraph]:
     """Give every node to one client; edges between clients become boundaries on both sides.
 
-    Nodes keep their order within a client. The cost is linear in nodes and edges, however many
+    Nodes keep their order within a client. ``owner`` is the index of each node's client, ``[n]``;
+    one that owns nothing gets an empty graph. The cost is linear in nodes and edges, however many
     clients there are.
-
-    Args:
-        graph: A whole graph: its boundary must be empty.
-        owner: Index of each node's client, ``[n]``.
-        names: Names of the clients; one that owns nothing gets an empty graph.
     """
     _check_whole(graph)
     key = _owner_key(owner, graph.num_nodes, len(names))
@@ -45,13 +41,8 @@ def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGra
     for index, name in enumerate(names):
         edges = local[graph.edge_index[:, internal[index]]]
         ours, theirs = target[crossing[index]], source[crossing[index]]
-        boundary = Boundary(
-            local=local[ours],
-            owner=key[theirs].astype(np.int64),
-            remote=local[theirs],
-            degree=graph.degree[theirs],
-            owners=owners,
-        )
+        owner, degree = key[theirs].astype(np.int64), graph.degree[theirs]
+        boundary = Boundary(local[ours], owner, local[theirs], degree, owners)
         clients.append(_part(graph, name, nodes[index], edges, boundary))
     return clients
 
@@ -66,11 +57,8 @@ def cut_overlapping(
     degree. Unlike after :func:`cut`, boundaries need not mirror each other: the home of ``u`` may
     hold both ends of an edge that another holder of ``v`` sees as crossing.
 
-    Args:
-        graph: A whole graph: its boundary must be empty.
-        member: Which client holds which node, ``[clients, n]``.
-        names: Names of the clients.
-        rng: Draws the homes; without it a node's home is its first holder.
+    ``member`` says which client holds which node, ``[clients, n]``. Homes are drawn by ``rng``;
+    without it a node's home is its first holder.
     """
     _check_whole(graph)
     if member.shape != (len(names), graph.num_nodes):
@@ -87,14 +75,9 @@ def cut_overlapping(
         local = np.cumsum(own) - 1
         internal = own[source] & own[target]
         crossing = own[target] & ~own[source] & (home[source] >= 0)
-        theirs = source[crossing]
-        boundary = Boundary(
-            local=local[target[crossing]],
-            owner=home[theirs],
-            remote=home_index[theirs],
-            degree=degree[theirs],
-            owners=owners,
-        )
+        ours, theirs = target[crossing], source[crossing]
+        remote = home_index[theirs]
+        boundary = Boundary(local[ours], home[theirs], remote, degree[theirs], owners)
         edges = local[graph.edge_index[:, internal]]
         clients.append(_part(graph, name, np.flatnonzero(own), edges, boundary))
     return clients
@@ -179,16 +162,8 @@ def _grouped(items: Ints, key: np.ndarray, groups: int) -> list[Ints]:
 def _part(
     graph: ClientGraph, name: str, nodes: Ints, edge_index: Ints, boundary: Boundary
 ) -> ClientGraph:
-    return replace(
-        graph,
-        name=name,
-        x=graph.x[nodes],
-        edge_index=edge_index,
-        y=graph.y[nodes],
-        **{key: getattr(graph, key)[nodes] for key in MASKS},
-        node_id=graph.node_id[nodes],
-        boundary=boundary,
-    )
+    parts = {key: getattr(graph, key)[nodes] for key in ("x", "y", *MASKS, "node_id")}
+    return replace(graph, name=name, edge_index=edge_index, boundary=boundary, **parts)
 
 
 def _homes(member: Bools, rng: Generator | None) -> tuple[Ints, Ints]:
@@ -219,15 +194,11 @@ def _rows(clients: Sequence[ClientGraph], nodes: Ints) -> tuple[Features, Ints]:
     chosen = [part - start for part, start in zip(parts, _offsets(clients), strict=False)]
     back = np.empty(len(nodes), np.int64)
     back[order] = np.arange(len(nodes))
-    x = _stacked([client.x[rows] for client, rows in zip(clients, chosen, strict=True)])
+    features = [client.x[rows] for client, rows in zip(clients, chosen, strict=True)]
     y = np.concatenate([client.y[rows] for client, rows in zip(clients, chosen, strict=True)])
-    return x[back], y[back]
-
-
-def _stacked(parts: Sequence[Features]) -> Features:
-    if any(sp.issparse(part) for part in parts):
-        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
-    return np.concatenate(parts)
+    if any(sp.issparse(part) for part in features):
+        return sp.vstack([sp.csr_array(part) for part in features], format="csr")[back], y[back]
+    return np.concatenate(features)[back], y[back]
 
 
 def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) -> dict[str, Any]:
@@ -300,9 +271,7 @@ def _same_nodes(clients: Sequence[ClientGraph], position: Ints, x: Features, y: 
 def _edges_agree(edges: Sequence[Ints], holds: Bools) -> bool:
     """Whether an edge one client has is at all clients that hold both of its ends.
 
-    Args:
-        edges: Internal edges of each client between pooled nodes.
-        holds: Which client holds which pooled node, ``[clients, nodes]``.
+    ``edges`` are each client's internal ones; ``holds`` is ``[clients, nodes]``, of pooled nodes.
     """
     nodes = holds.shape[1]
     own = [sorted_unique(source * nodes + target) for source, target in edges]

@@ -53,14 +53,10 @@ def load(
     split: str | None = None,
     settings: DataSettings | None = None,
 ) -> ClientGraph:
-    """Load a dataset and split it.
+    """Load one of :data:`autofgl.graphs.catalog.DATASETS` and split it.
 
-    Args:
-        name: A key of :data:`autofgl.graphs.catalog.DATASETS`.
-        seed: Random seed; decides on a drawn split and on a synthetic graph.
-        data_root: Folder with the raw files of public datasets, else ``$AUTOFGL_DATA``.
-        split: Kind of split; comes before ``settings.split``.
-        settings: Sizes of the split and knobs of ``synthetic``.
+    The seed decides on a drawn split and on a synthetic graph. ``split`` comes before
+    ``settings.split``, ``data_root`` before ``$AUTOFGL_DATA``.
 
     Raises:
         UserError: The name is unknown, or the dataset is not there and cannot be downloaded.
@@ -113,10 +109,6 @@ def _cora(_: Request) -> ClientGraph:
     return ClientGraph.unsplit("cora", x, symmetric_edges(low, high, len(y)), y, classes)
 
 
-def _synthetic(request: Request) -> ClientGraph:
-    return generate(request.settings, numpy_generator(request.seed, "synthetic"))
-
-
 def _planetoid(request: Request) -> ClientGraph:
     name = request.name.partition(":")[2]
     files = [f"ind.{name}.{part}" for part in raw_files.PLANETOID_PARTS]
@@ -148,7 +140,7 @@ def _reddit(request: Request) -> ClientGraph:
 #: Readers by what stands before the colon of a dataset's name.
 _READERS: dict[str, Callable[[Request], ClientGraph]] = {
     "cora": _cora,
-    "synthetic": _synthetic,
+    "synthetic": lambda given: generate(given.settings, numpy_generator(given.seed, "synthetic")),
     "planetoid": _planetoid,
     "coauthor": _coauthor,
     "corafull": _corafull,

@@ -30,17 +30,9 @@ def partition(
 ) -> list[ClientGraph]:
     """Cut a whole graph into client graphs with boundaries.
 
-    The same arguments give the same clients. Skewed partitioners may leave a client empty.
-
-    Args:
-        graph: The graph to cut.
-        clients: Number of clients.
-        method: A name in :data:`autofgl.graphs.catalog.PARTITIONERS`.
-        seed: Random seed.
-        settings: What the partitioners read.
-
-    Returns:
-        Clients named ``client-0``, ``client-1``, … (``client-00`` with more than ten).
+    ``method`` is a name in :data:`autofgl.graphs.catalog.PARTITIONERS`. The same arguments give the
+    same clients, named ``client-0``, ``client-1``, … (``client-00`` with more than ten). Skewed
+    partitioners may leave a client empty.
 
     Raises:
         UserError: The name is unknown, or the number of clients does not fit.
@@ -79,7 +71,14 @@ def _metis(graph: ClientGraph, clients: int, rng: Generator, _: PartitionSetting
     seed = int(rng.integers(2**31 - 1))
     rows = pymetis.CSRAdjacency(adjacency.indptr.astype(index), adjacency.indices.astype(index))
     parts = pymetis.part_graph(clients, rows, options=pymetis.Options(seed=seed))[1]
-    return _without_empty(np.array(parts, np.int64), clients)
+    owner = np.array(parts, np.int64)
+    sizes = np.bincount(owner, minlength=clients)
+    for client in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        owner[np.flatnonzero(owner == donor)[-1]] = client
+        sizes[donor] -= 1
+        sizes[client] += 1
+    return owner
 
 
 def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
@@ -98,11 +97,6 @@ def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: Partiti
     owner = np.empty(graph.num_nodes, np.int64)
     owner[order] = np.repeat(_packed(pieces, clients), pieces)
     return owner
-
-
-def _random(graph: ClientGraph, clients: int, rng: Generator, _: PartitionSettings) -> Ints:
-    """Clients of equal size, give or take one node, drawn uniformly."""
-    return _spread(graph.num_nodes, clients, rng)
 
 
 def _dirichlet(
@@ -214,7 +208,7 @@ _Assign: TypeAlias = Callable[[ClientGraph, int, Generator, PartitionSettings], 
 _ASSIGN: dict[str, _Assign] = {
     "metis": _metis,
     "louvain": _louvain,
-    "random": _random,
+    "random": lambda graph, clients, rng, _: _spread(graph.num_nodes, clients, rng),
     "dirichlet": _dirichlet,
     "labels": _labels,
     "degree": _degree,
@@ -225,33 +219,18 @@ _ASSIGN: dict[str, _Assign] = {
 
 
 def _spread(items: int, clients: int, rng: Generator) -> Ints:
-    """An even, random assignment of items to clients."""
+    """A uniformly random assignment of items to clients, even but for one item."""
     return rng.permutation(items) % clients
 
 
 def _adjacency(graph: ClientGraph) -> sp.csr_array:
     """Symmetric 0/1 adjacency without self loops: METIS may crash on anything else."""
-    source, target = graph.edge_index
-    real = source != target
-    ends = (
-        np.concatenate([source[real], target[real]]),
-        np.concatenate([target[real], source[real]]),
-    )
+    real = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    ends = tuple(np.concatenate([real, real[::-1]], axis=1))
     matrix = sp.csr_array((np.ones(len(ends[0]), np.float32), ends), shape=(graph.num_nodes,) * 2)
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix
-
-
-def _without_empty(owner: Ints, clients: int) -> Ints:
-    """Let each empty client take one node of the largest client."""
-    sizes = np.bincount(owner, minlength=clients)
-    for client in np.flatnonzero(sizes == 0):
-        donor = int(np.argmax(sizes))
-        owner[np.flatnonzero(owner == donor)[-1]] = client
-        sizes[donor] -= 1
-        sizes[client] += 1
-    return owner
 
 
 def _communities(adjacency: sp.csr_array, seed: int, resolution: float) -> Ints:
@@ -260,28 +239,23 @@ def _communities(adjacency: sp.csr_array, seed: int, resolution: float) -> Ints:
 
     if adjacency.nnz == 0:
         return np.arange(adjacency.shape[0])
-    algorithm = Louvain(
-        resolution=resolution,
-        shuffle_nodes=True,
-        random_state=seed,
-        return_probs=False,
-        return_aggregate=False,
-    )
+    outputs = {"return_probs": False, "return_aggregate": False}
+    algorithm = Louvain(resolution=resolution, shuffle_nodes=True, random_state=seed, **outputs)
     return np.asarray(algorithm.fit_predict(sp.csr_matrix(adjacency)), np.int64)
 
 
 def _pieces(communities: Ints, clients: int) -> Ints:
     """Sizes of the pieces that the communities, in their order, are split into."""
     fair = -(-int(communities.sum()) // clients)
-    pieces = [size for whole in communities.tolist() for size in _split(whole, -(-whole // fair))]
+    pieces = []
+    for whole in communities.tolist():
+        parts = -(-whole // fair)
+        pieces += [(whole + part) // parts for part in range(parts)]
     while len(pieces) < clients:
         largest = pieces.index(max(pieces))
-        pieces[largest : largest + 1] = _split(pieces[largest], 2)
+        half = pieces[largest] // 2
+        pieces[largest : largest + 1] = [half, pieces[largest] - half]
     return np.array(pieces, np.int64)
-
-
-def _split(size: int, parts: int) -> list[int]:
-    return [(size + part) // parts for part in range(parts)]
 
 
 def _packed(sizes: Ints, bins: int) -> Ints:

@@ -16,15 +16,9 @@ from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints
 def split_nodes(
     graph: ClientGraph, kind: str, rng: Generator, settings: DataSettings
 ) -> ClientGraph:
-    """The graph with masks of the given kind.
+    """The graph with masks of the given kind, one of the functions below.
 
-    Args:
-        graph: The graph to split.
-        kind: ``public`` keeps the graph's own masks; ``per-class`` is :func:`per_class`;
-            ``fraction`` is :func:`by_fraction`; ``supervised`` is :func:`supervised`, over a
-            per-class split if the graph has neither validation nor test nodes of its own.
-        rng: Source of randomness.
-        settings: Sizes of the masks.
+    ``supervised`` comes after a per-class split if the graph has neither validation nor test nodes.
     """
     counts = (settings.train_per_class, settings.val_nodes, settings.test_nodes)
     match kind:
@@ -81,13 +75,7 @@ def by_fraction(
 ) -> ClientGraph:
     """Shares of the labeled nodes, each within one node of its exact size.
 
-    Args:
-        graph: The graph to split.
-        rng: Source of randomness.
-        train: Share that trains; all that ``val`` and ``test`` leave if None. At least one node
-            trains in any case.
-        val: Share for validation.
-        test: Share for testing.
+    Without ``train``, all that ``val`` and ``test`` leave is trained on, at least one node.
     """
     shares = (1.0 - val - test if train is None else train, val, test)
     if shares[0] <= 0 or min(val, test) < 0 or sum(shares) > 1 + 1e-9:

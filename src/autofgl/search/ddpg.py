@@ -7,10 +7,9 @@ graphs nor clients: it is shown states, gives actions and is told their rewards.
 It is written here since a federation owns the loop of rounds and checkpoints hold payloads only:
 Stable-Baselines3 steps an environment inside its ``learn``; TorchRL leaves the loop to its user,
 but asks for tensordicts and one more dependency in return for two short losses.
-
-Eq. 12 is printed with the wrong sign: the actor *ascends* the critic.
 """
 
+import copy
 from collections import deque
 from typing import Any
 
@@ -126,8 +125,10 @@ class DDPG:
         self._rng = seed_rng
         #: Standard deviation of the exploration noise in this episode.
         self.noise = self.settings.noise
-        self._networks = self._new_networks(int(seed_rng.integers(1 << 63)))
-        self._replay = self._new_replay()
+        self._layers = [state_size, *self.settings.hidden, action_size]
+        generator = torch.Generator().manual_seed(int(seed_rng.integers(1 << 63)))
+        self._networks = ActorCritic(self._layers, self.settings, generator)
+        self._replay = Replay(self.settings.buffer, state_size, action_size)
         self._normalizer = Normalizer(state_size)
 
     def ask(self, state: npt.ArrayLike, explore: bool = True) -> npt.NDArray[np.float64]:
@@ -190,7 +191,7 @@ class DDPG:
     def state(self) -> State:
         """Networks, moments, transitions, scale of the states, noise and generator."""
         return {
-            "layers": self._layers(),
+            "layers": self._layers,
             "rng": rng_state(self._rng),
             "noise": self.noise,
             "replay": self._replay.state(),
@@ -201,7 +202,7 @@ class DDPG:
     def load_state(self, state: State) -> None:
         """Continue where :meth:`state` was taken; another agent's is refused, nothing changes."""
         normalizer = self._saved_scale(state)
-        networks, replay = self._new_networks(0), self._new_replay()
+        networks, replay = copy.deepcopy((self._networks, self._replay))
         networks.load_state(state)
         replay.load_state(state["replay"])
         load_rng(self._rng, state["rng"])
@@ -210,11 +211,8 @@ class DDPG:
 
     def policy(self) -> State:
         """What it takes to act without exploration: the actor and the scale of the states."""
-        return {
-            "layers": self._layers(),
-            "normaliser": self._normalizer.state(),
-            "actor": self._networks.state()["networks"]["actor"],
-        }
+        actor = self._networks.state()["networks"]["actor"]
+        return {"layers": self._layers, "normaliser": self._normalizer.state(), "actor": actor}
 
     def load_policy(self, policy: State) -> None:
         """Act as the agent whose :meth:`policy` it is; to learn on, :meth:`load_state`."""
@@ -222,24 +220,14 @@ class DDPG:
         self._networks.load_actor(policy["actor"])
         self._normalizer = normalizer
 
-    def _layers(self) -> list[int]:
-        return [self.state_size, *self.settings.hidden, self.action_size]
-
     def _saved_scale(self, saved: State) -> Normalizer:
         """The scale of the states of an agent of the same sizes."""
-        given, own = saved.get("layers"), self._layers()
-        if given != own:
-            raise SearchError(f"the saved agent has layers {given}, this one {own}")
+        if saved.get("layers") != self._layers:
+            given = saved.get("layers")
+            raise SearchError(f"the saved agent has layers {given}, this one {self._layers}")
         normalizer = Normalizer(self.state_size)
         normalizer.load_state(saved["normaliser"])
         return normalizer
-
-    def _new_networks(self, seed: int) -> ActorCritic:
-        generator = torch.Generator().manual_seed(seed)
-        return ActorCritic(self._layers(), self.settings, generator)
-
-    def _new_replay(self) -> Replay:
-        return Replay(self.settings.buffer, self.state_size, self.action_size)
 
 
 def _vector(name: str, given: Any, size: int) -> Floats:
