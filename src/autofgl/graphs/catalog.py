@@ -37,17 +37,17 @@ class SyntheticSettings(BaseModel):
 
     model_config = CONFIG
 
-    nodes: int = Field(2000, ge=2, le=2**31)
+    nodes: int = Field(default=2000, ge=2, le=2**31)
     """synthetic: number of nodes"""
-    classes: int = Field(5, ge=2)
+    classes: int = Field(default=5, ge=2)
     """synthetic: number of equally large classes"""
-    features: int = Field(500, ge=2)
+    features: int = Field(default=500, ge=2)
     """synthetic: size of the vocabulary"""
     degree: NonNegative = 10.0
     """synthetic: average number of neighbors"""
     homophily: Share = 0.8
     """synthetic: share of edges within a class"""
-    degree_power: float = Field(2.5, gt=2)
+    degree_power: float = Field(default=2.5, gt=2)
     """synthetic: exponent of the degrees' power law; larger is more even"""
     words_per_node: Positive = 20.0
     """synthetic: average number of words of a node"""
@@ -86,20 +86,20 @@ class DataSettings(SyntheticSettings):
 
     split: str | None = None
     """kind of split (public, per-class, fraction, supervised); else the dataset's own"""
-    train_per_class: int = Field(20, ge=1)
+    train_per_class: int = Field(default=20, ge=1)
     """per-class split: training nodes per class"""
     val_nodes: Whole = 500
     """per-class split: validation nodes"""
     test_nodes: Whole = 1000
     """per-class split: test nodes"""
-    train_fraction: float | None = Field(None, gt=0, le=1)
+    train_fraction: float | None = Field(default=None, gt=0, le=1)
     """split by fraction: share that trains; else all that is left"""
     val_fraction: Rest = 0.2
     """split by fraction: share for validation"""
     test_fraction: Rest = 0.2
     """split by fraction: share for testing"""
     whole_graph_hops: int = Field(
-        0,
+        default=0,
         ge=0,
         description="not private, to compare with GraphFL's public code: average the features over "
         "so many hops of the whole graph before it is cut",
@@ -124,11 +124,11 @@ class PartitionSettings(BaseModel):
     """dirichlet: concentration; the smaller, the more skewed the labels"""
     label_alpha: Share = 1.0
     """labels: share of its own classes that a client takes"""
-    label_groups: str | None = Field(None, pattern=r"^\d+(,\d+)*(\|\d+(,\d+)*)*$")
+    label_groups: str | None = Field(default=None, pattern=r"^\d+(,\d+)*(\|\d+(,\d+)*)*$")
     """labels: classes of each client, such as 0,1,2,4|3,5,6; else balanced"""
-    degree_threshold: int | None = Field(3, ge=0)
+    degree_threshold: int | None = Field(default=3, ge=0)
     """degree: the first of two clients goes up to it; null: halves"""
-    overlap_mean: float = Field(0.8, gt=0, le=1)
+    overlap_mean: float = Field(default=0.8, gt=0, le=1)
     """overlap: mean share of all nodes that a client draws"""
     overlap_spread: NonNegative = 0.0
     """overlap: standard deviation of that share between clients"""

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -114,26 +113,18 @@ def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
     """
     if not clients:
         raise GraphError("there are no clients to pool")
-    ids, first, position = np.unique(
-        np.concatenate([client.node_id for client in clients]),
-        return_index=True,
-        return_inverse=True,
-    )
+    every = np.concatenate([client.node_id for client in clients])
+    ids, first, position = np.unique(every, return_index=True, return_inverse=True)
     merged = len(ids) < len(position)
     x, y = _rows(clients, first)
     if merged and not _same_nodes(clients, position, x, y):
         ids = first = position = np.arange(len(position))
         merged = False
         x, y = _rows(clients, first)
-    return ClientGraph(
-        name="pooled",
-        x=x,
-        edge_index=_pooled_edges(clients, position, len(ids), merged=merged),
-        y=y,
-        **_pooled_masks(clients, position, len(ids)),
-        classes=max(client.classes for client in clients),
-        node_id=ids,
-    )
+    edges = _pooled_edges(clients, position, len(ids), merged=merged)
+    classes = max(client.classes for client in clients)
+    whole = replace(ClientGraph.unsplit("pooled", x, edges, y, classes), node_id=ids)
+    return whole.with_masks(*_pooled_masks(clients, position, len(ids)))
 
 
 def _check_whole(graph: ClientGraph) -> None:
@@ -201,13 +192,13 @@ def _rows(clients: Sequence[ClientGraph], nodes: Ints) -> tuple[Features, Ints]:
     return np.concatenate(features)[back], y[back]
 
 
-def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) -> dict[str, Any]:
-    masks = {}
+def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) -> list[Bools]:
+    masks = []
     taken = np.zeros(nodes, np.bool_)
     for key in MASKS:
         mask = np.zeros(nodes, np.bool_)
         mask[position[np.concatenate([getattr(client, key) for client in clients])]] = True
-        masks[key] = mask & ~taken
+        masks.append(mask & ~taken)
         taken |= mask
     return masks
 

@@ -9,11 +9,9 @@ are not cached.
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,24 +23,6 @@ from autofgl.graphs.client_graph import ClientGraph, Features, compact, symmetri
 from autofgl.graphs.splits import split_nodes
 from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
-
-
-class Request(NamedTuple):
-    """Which dataset a reader is to read."""
-
-    name: str
-    seed: int
-    data_root: Path | None
-    settings: DataSettings
-
-
-class Source(NamedTuple):
-    """Where the raw files of a public dataset are, and who downloads them."""
-
-    folder: str  # below the data root
-    files: Sequence[str]
-    loader: str  # class of torch_geometric.datasets
-    arguments: tuple[str, ...] = ()  # what it wants to know apart from its root
 
 
 def load(
@@ -68,8 +48,10 @@ def load(
     kind = split or settings.split or DATASETS[name].split
     if kind not in SPLITS:
         raise unknown_name("split", kind, SPLITS)
-    root = Path(data_root) if data_root else None
-    graph = _READERS[name.partition(":")[0]](Request(name, seed, root, settings))
+    if name == "synthetic":
+        graph = generate(settings, numpy_generator(seed, "synthetic"))
+    else:
+        graph = _cora() if name == "cora" else _raw(name, data_root)
     if settings.whole_graph_hops:
         graph = replace(graph, x=smooth_features(graph, settings.whole_graph_hops))
     return split_nodes(graph, kind, numpy_generator(seed, "split", name), settings)
@@ -95,7 +77,7 @@ def smooth_features(graph: ClientGraph, hops: int) -> Features:
     return compact(x.toarray())
 
 
-def _cora(_: Request) -> ClientGraph:
+def _cora() -> ClientGraph:
     """Cora from within the package (see PROVENANCE.md beside the file)."""
     file = resources.files("autofgl.graphs") / "data" / "cora.npz"
     with file.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
@@ -109,48 +91,26 @@ def _cora(_: Request) -> ClientGraph:
     return ClientGraph.unsplit("cora", x, symmetric_edges(low, high, len(y)), y, classes)
 
 
-def _planetoid(request: Request) -> ClientGraph:
-    name = request.name.partition(":")[2]
-    files = [f"ind.{name}.{part}" for part in raw_files.PLANETOID_PARTS]
-    folder = _folder(request, Source("planetoid", files, "Planetoid", (name,)))
-    return raw_files.read_planetoid(folder, name)
-
-
-def _coauthor(request: Request) -> ClientGraph:
-    name = request.name.partition(":")[2]
-    file = f"ms_academic_{name[:3]}.npz"
-    folder = _folder(request, Source("coauthor", [file], "Coauthor", (name,)))
-    return raw_files.read_attributed(folder / file, request.name)
-
-
-def _corafull(request: Request) -> ClientGraph:
-    root = _local_root(request)
-    file = "cora_full.npz"  # as gnn-benchmark calls it; PyG downloads graph2gauss's cora.npz
-    if root is None or not (root / "corafull" / file).is_file():
-        file = "cora.npz"
-    folder = _folder(request, Source("corafull", [file], "CitationFull", ("cora",)))
-    return raw_files.read_attributed(folder / file, request.name)
-
-
-def _reddit(request: Request) -> ClientGraph:
+def _raw(name: str, data_root: Path | str | None) -> ClientGraph:
+    """A public dataset from its raw files, which PyG downloads if need be."""
+    given = data_root or os.environ.get("AUTOFGL_DATA")
+    root = Path(given).expanduser() if given else None
+    kind, _, part = name.partition(":")
+    if kind == "planetoid":
+        files = [f"ind.{part}.{ending}" for ending in raw_files.PLANETOID_PARTS]
+        return raw_files.read_planetoid(_folder(name, root, files, "Planetoid", part), part)
+    if kind == "coauthor":
+        file = f"ms_academic_{part[:3]}.npz"
+        folder = _folder(name, root, [file], "Coauthor", part)
+        return raw_files.read_attributed(folder / file, name)
+    if kind == "corafull":
+        file = "cora_full.npz"  # as gnn-benchmark calls it; PyG downloads graph2gauss's cora.npz
+        if root is None or not (root / "corafull" / file).is_file():
+            file = "cora.npz"
+        folder = _folder(name, root, [file], "CitationFull", "cora")
+        return raw_files.read_attributed(folder / file, name)
     files = ["reddit_data.npz", "reddit_graph.npz"]
-    return raw_files.read_reddit(_folder(request, Source("reddit", files, "Reddit")))
-
-
-#: Readers by what stands before the colon of a dataset's name.
-_READERS: dict[str, Callable[[Request], ClientGraph]] = {
-    "cora": _cora,
-    "synthetic": lambda given: generate(given.settings, numpy_generator(given.seed, "synthetic")),
-    "planetoid": _planetoid,
-    "coauthor": _coauthor,
-    "corafull": _corafull,
-    "reddit": _reddit,
-}
-
-
-def _local_root(request: Request) -> Path | None:
-    root = request.data_root or os.environ.get("AUTOFGL_DATA")
-    return Path(root).expanduser() if root else None
+    return raw_files.read_reddit(_folder(name, root, files, "Reddit"))
 
 
 def cache_folder() -> Path:
@@ -159,43 +119,38 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "autofgl"
 
 
-def _folder(request: Request, source: Source) -> Path:
-    """The folder that holds all raw files of the source, downloaded if need be."""
-    root = _local_root(request)
-    folder = (root or cache_folder()) / source.folder
-    missing = [folder / file for file in source.files if not (folder / file).is_file()]
+def _folder(name: str, root: Path | None, files: list[str], loader: str, *given: str) -> Path:
+    """The folder that holds all these files, downloaded by a class of PyG if there is no root."""
+    folder = (root or cache_folder()) / name.partition(":")[0]
+    missing = [folder / file for file in files if not (folder / file).is_file()]
     if missing and root:
         raise GraphError(
             f"{missing[0]}: no such file; --data-root or AUTOFGL_DATA should name the folder "
-            f"that holds {source.folder}/{missing[0].name} for {request.name}"
+            f"that holds {folder.name}/{missing[0].name} for {name}"
         )
-    if missing:
-        _download(request.name, source, folder)
-    return folder
-
-
-def _download(name: str, source: Source, folder: Path) -> None:
-    """Fetch the raw files into a folder of the cache, each of them whole or not at all."""
+    if not missing:
+        return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            raw = _fetch(source, temporary)
-            for file in source.files:
+            raw = _fetch(temporary, loader, *given)
+            for file in files:  # each of them whole or not at all
                 os.replace(raw / file, folder / file)  # noqa: PTH105
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
             f"{name} is not in {folder} and could not be downloaded ({reason}); point --data-root "
-            f"or AUTOFGL_DATA at a folder that holds {source.folder}/{source.files[0]}"
+            f"or AUTOFGL_DATA at a folder that holds {folder.name}/{files[0]}"
         ) from error
+    return folder
 
 
-def _fetch(source: Source, root: str) -> Path:
+def _fetch(root: str, loader: str, *given: str) -> Path:
     """Let PyG download, but not process: it would unpickle what came from the network."""
     with warnings.catch_warnings():  # the import speaks of deprecated parts of torch
         warnings.simplefilter("ignore")
         from torch_geometric import datasets as pyg  # slow to import, and seldom needed
 
     steps = {"_process": lambda *_: None, "load": lambda *_: None}
-    raw_only = type("RawOnly", (getattr(pyg, source.loader),), steps)
-    return Path(raw_only(root, *source.arguments).raw_dir)
+    raw_only = type("RawOnly", (getattr(pyg, loader),), steps)
+    return Path(raw_only(root, *given).raw_dir)

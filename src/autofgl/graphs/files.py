@@ -144,17 +144,10 @@ def _read(path: Path, seed: int) -> ClientGraph:
         if key not in fields:
             raise GraphError(f"{path}: the key '{key}' is missing: add it as {_KEYS[key][2]}")
     x, y = _features(path, fields), fields["y"].astype(np.int64)
-    none = np.zeros(x.shape[0], np.bool_)
-    graph = ClientGraph(
-        path.stem,
-        x,
-        fields["edge_index"].astype(np.int64),
-        y,
-        *(none, none, none),
-        classes=int(fields.get("classes", y.max(initial=-1) + 1)),
-        node_id=fields.get("node_id", np.arange(x.shape[0])).astype(np.int64),
-        boundary=_boundary(path, fields),
-    )
+    classes = int(fields.get("classes", y.max(initial=-1) + 1))
+    graph = ClientGraph.unsplit(path.stem, x, fields["edge_index"].astype(np.int64), y, classes)
+    ids = fields.get("node_id", graph.node_id).astype(np.int64)
+    graph = replace(graph, node_id=ids, boundary=_boundary(path, fields))
     return _with_masks(path, graph, fields, seed)
 
 
@@ -317,8 +310,9 @@ def _boundary(path: Path, fields: dict[str, Any]) -> Boundary:
             f"{path}: the key '{missing[0]}' is missing: a boundary needs {', '.join(_BOUNDARY)}"
         )
     owners, owner = np.unique(fields["boundary_owner"], return_inverse=True)
-    arrays = {**fields, "boundary_owner": owner}
-    return Boundary(*(arrays[key].astype(np.int64) for key in _BOUNDARY), tuple(owners.tolist()))
+    given = {**fields, "boundary_owner": owner}
+    arrays = {key: given[f"boundary_{key}"].astype(np.int64) for key in BOUNDARY}
+    return Boundary(**arrays, owners=tuple(owners.tolist()))
 
 
 def _with_owners(boundary: Boundary, names: Sequence[str]) -> Boundary:

@@ -89,9 +89,16 @@ def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: Partiti
     fewer pieces than clients, the largest piece is halved. Then, from large to small, each piece
     goes to the client with the fewest nodes.
     """
-    adjacency = _adjacency(graph)
-    community = _communities(adjacency, int(rng.integers(2**31 - 1)), settings.louvain_resolution)
-    order = sp.csgraph.reverse_cuthill_mckee(sp.csr_matrix(adjacency), symmetric_mode=True)
+    from sknetwork.clustering import Louvain
+
+    adjacency = sp.csr_matrix(_adjacency(graph))
+    seed, resolution = int(rng.integers(2**31 - 1)), settings.louvain_resolution
+    community = np.arange(graph.num_nodes)  # without edges each node is its own
+    if adjacency.nnz:
+        outputs = {"return_probs": False, "return_aggregate": False}
+        louvain = Louvain(resolution=resolution, shuffle_nodes=True, random_state=seed, **outputs)
+        community = np.asarray(louvain.fit_predict(adjacency), np.int64)
+    order = sp.csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=True)
     order = order[np.argsort(community[order], kind="stable")]
     pieces = _pieces(np.bincount(community), clients)
     owner = np.empty(graph.num_nodes, np.int64)
@@ -231,17 +238,6 @@ def _adjacency(graph: ClientGraph) -> sp.csr_array:
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix
-
-
-def _communities(adjacency: sp.csr_array, seed: int, resolution: float) -> Ints:
-    """Louvain community of each node; without edges each node is its own."""
-    from sknetwork.clustering import Louvain
-
-    if adjacency.nnz == 0:
-        return np.arange(adjacency.shape[0])
-    outputs = {"return_probs": False, "return_aggregate": False}
-    algorithm = Louvain(resolution=resolution, shuffle_nodes=True, random_state=seed, **outputs)
-    return np.asarray(algorithm.fit_predict(sp.csr_matrix(adjacency)), np.int64)
 
 
 def _pieces(communities: Ints, clients: int) -> Ints:

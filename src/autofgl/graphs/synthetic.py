@@ -84,13 +84,9 @@ def _edges(settings: SyntheticSettings, y: Ints, rng: Generator) -> Ints:
     ends = _Ends(nodes, right, borders, y, rng)
     total = round(n * settings.degree / 2)
     inside = round(total * settings.homophily)
-    keys = np.concatenate(
-        [
-            _distinct(inside, lambda count: ends.pairs(count, same=True)),
-            _distinct(total - inside, lambda count: ends.pairs(count, same=False)),
-        ]
-    )
-    return symmetric_edges(*np.divmod(keys, n), n)
+    within = _distinct(inside, lambda count: ends.pairs(count, same=True))
+    between = _distinct(total - inside, lambda count: ends.pairs(count, same=False))
+    return symmetric_edges(*np.divmod(np.concatenate([within, between]), n), n)
 
 
 def _distinct(count: int, draw: Callable[[int], Ints]) -> Ints:

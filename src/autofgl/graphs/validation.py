@@ -18,9 +18,7 @@ def validate_graph(graph: ClientGraph) -> None:
     """Check one client graph for itself. A graph without nodes is valid."""
     _check_arrays(graph)
     _check_features(graph)
-    _check_labels(graph)
-    _check_masks(graph)
-    _check_node_ids(graph)
+    _check_nodes(graph)
     _check_edges(graph)
     _check_boundary(graph)
 
@@ -103,7 +101,8 @@ def _check_features(graph: ClientGraph) -> None:
     _fail(graph, "features are not finite", bad, "node", "replace NaN and infinity in 'x'")
 
 
-def _check_labels(graph: ClientGraph) -> None:
+def _check_nodes(graph: ClientGraph) -> None:
+    """Labels, masks and ids."""
     if graph.classes < 1:
         raise GraphError(
             f"{graph.name}: the number of classes is {graph.classes}: "
@@ -112,18 +111,12 @@ def _check_labels(graph: ClientGraph) -> None:
     bad = (graph.y < -1) | (graph.y >= graph.classes)
     advice = f"use 0..{graph.classes - 1}, or -1 where unknown"
     _fail(graph, "labels are out of range", bad, "node", advice)
-
-
-def _check_masks(graph: ClientGraph) -> None:
     masks = np.stack([getattr(graph, key) for key in MASKS])
     advice = "put each node into one of train_mask, val_mask and test_mask at most"
     _fail(graph, "masks overlap", masks.sum(axis=0) > 1, "node", advice)
     for key, mask in zip(MASKS, masks, strict=True):
         bad = mask & (graph.y < 0)
         _fail(graph, f"nodes in {key} have no label", bad, "node", "unset the mask where y is -1")
-
-
-def _check_node_ids(graph: ClientGraph) -> None:
     order = np.argsort(graph.node_id, kind="stable")
     ids = graph.node_id[order]
     repeated = np.zeros(graph.num_nodes, np.bool_)

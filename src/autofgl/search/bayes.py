@@ -90,12 +90,11 @@ class Bayes:
 
     def state(self) -> State:
         """All trials, as Optuna names their parameters and states."""
-        return {
-            "trials": [
-                {"params": trial.params, "state": trial.state.name, "values": trial.values or []}
-                for trial in self.trials
-            ]
-        }
+        trials = [
+            {"params": trial.params, "state": trial.state.name, "values": trial.values or []}
+            for trial in self.trials
+        ]
+        return {"trials": trials}
 
     def load_state(self, state: State) -> None:
         """Continue where :meth:`state` was taken; a file that has more trials counts."""
@@ -143,7 +142,7 @@ class Bayes:
         sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=0)
         study = optuna.create_study(sampler=sampler)
         losses = [trial.value for trial in trials if trial.value is not None]
-        worst = max((loss for loss in losses if math.isfinite(loss)), default=0.0)
+        worst = max(filter(math.isfinite, losses), default=0.0)
         for trial in trials:
             if trial.state != _FAIL:
                 loss = None if trial.value is None else min(trial.value, worst)

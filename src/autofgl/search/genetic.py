@@ -97,10 +97,9 @@ class Genetic(Seeded):
         return candidate.copy(), loss
 
     def ask(self, n: int | None = None) -> Candidates:
-        """Members of the population whose loss is missing: all, or the first ``n``.
+        """Members of the population whose loss is missing, asked before or not: all, or at most n.
 
-        There may be fewer than ``n``, but none only for ``n`` = 0. What was asked and not told is
-        asked again. When the losses of all members are there, the next population is bred first.
+        When the losses of all members are there, the next population is bred first.
         """
         if not self._pending:
             self._breed()

@@ -115,7 +115,12 @@ class QLearning(Seeded):
         """Add the candidates to the experience, learn from them, then from a replayed sample."""
         checked = self.space.checked(candidates)
         codes = self.space.encode(checked)
-        rewards = self._to_rewards(as_losses(losses, len(codes)))
+        values = as_losses(losses, len(codes))
+        diverged = np.isinf(values)
+        rewards = np.zeros(len(codes))
+        rewards[~diverged] = [self.reward(loss) for loss in values[~diverged]]
+        finite = np.concatenate([self._rewards, rewards[~diverged]])
+        rewards[diverged] = finite.min() if finite.size else 0.0
         self._codes = np.concatenate([self._codes, codes])
         self._rewards = np.concatenate([self._rewards, rewards])
         self._seen.update(self.space.keys(checked))
@@ -149,9 +154,7 @@ class QLearning(Seeded):
 
     def _actions(self, code: list[int], gene: int) -> npt.NDArray[np.float64]:
         """A view of the values of all choices of a gene after the genes before it."""
-        before = code[max(0, gene - self.memory) : gene]
-        actions: npt.NDArray[np.float64] = self._values[gene][tuple(before)]
-        return actions
+        return np.asarray(self._values[gene][tuple(code[max(0, gene - self.memory) : gene])])
 
     def _sample(self) -> Code:
         """One code by the ε-greedy policy; equal values are equally likely."""
@@ -175,11 +178,3 @@ class QLearning(Seeded):
             target = reward / len(choices) + ahead
             actions[choices[gene]] += self.rate * (target - actions[choices[gene]])
             ahead = actions.max()
-
-    def _to_rewards(self, losses: Losses) -> Losses:
-        diverged = np.isinf(losses)
-        rewards = np.zeros(len(losses))
-        rewards[~diverged] = [self.reward(loss) for loss in losses[~diverged]]
-        finite = np.concatenate([self._rewards, rewards[~diverged]])
-        rewards[diverged] = finite.min() if finite.size else 0.0
-        return rewards
