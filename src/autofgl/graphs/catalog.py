@@ -1,7 +1,7 @@
 """What may be named on the command line: datasets, kinds of split, partitioners, their settings.
 
 Nothing here needs NumPy or torch, so that a mistake is answered at once. What the names do is in
-:mod:`autofgl.graphs.datasets`, :mod:`autofgl.graphs.splits` and :mod:`autofgl.graphs.partition`.
+:mod:`autofgl.graphs.datasets` and :mod:`autofgl.graphs.partition`.
 """
 
 from typing import Annotated, Any, NamedTuple, Self, TypeAlias
@@ -18,7 +18,7 @@ from pydantic import (
 
 from autofgl.errors import UserError, unknown_name
 
-#: Kinds of split, see :func:`autofgl.graphs.splits.split_nodes`.
+#: Kinds of split, see :func:`autofgl.graphs.datasets.split_nodes`.
 SPLITS = ("public", "per-class", "fraction", "supervised")
 
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from autofgl.atomic import replacing
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs.client_graph import BOUNDARY, MASKS, Boundary, ClientGraph, Features, compact
-from autofgl.graphs.splits import by_fraction
+from autofgl.graphs.datasets import by_fraction
 from autofgl.graphs.validation import validate_clients, validate_graph
 from autofgl.seeding import numpy_generator
 

@@ -209,15 +209,13 @@ class Codes(SearchSpace):
         """See :meth:`SearchSpace.build`."""
         return np.array([*values], np.int64)
 
-    def draw(self, rng: np.random.Generator) -> Code:
+    def draw(self, rng: np.random.Generator) -> Candidate:
         """See :meth:`SearchSpace.draw`."""
-        code: Code = self.population(1, rng)[0]
-        return code
+        return self.population(1, rng)[0]
 
-    def check(self, candidate: Candidate) -> Code:
+    def check(self, candidate: Candidate) -> Candidate:
         """See :meth:`SearchSpace.check`."""
-        code: Code = self.checked([candidate])[0]
-        return code
+        return self.checked([candidate])[0]
 
     def key(self, candidate: Code) -> bytes:
         """See :meth:`SearchSpace.key`."""
