@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs.catalog import SPLITS, DataSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.graphs.splits import by_fraction, per_class, public, split_nodes, supervised
+from autofgl.graphs.datasets import by_fraction, per_class, public, split_nodes, supervised
 
 
 def graph_of(y: list[int]) -> ClientGraph:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from autofgl.search.actor_critic import ActorCritic, DDPGSettings, Transitions, perceptron
+from autofgl.search.ddpg import ActorCritic, DDPGSettings, Transitions, perceptron
 from autofgl.search.searcher import SearchError
 
 

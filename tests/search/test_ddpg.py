@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from autofgl.federation.payload import decode, encode
-from autofgl.search.actor_critic import DDPGSettings
-from autofgl.search.ddpg import DDPG, LIMIT, Normalizer, Replay
+from autofgl.search.ddpg import DDPG, LIMIT, DDPGSettings, Normalizer, Replay
 from autofgl.search.searcher import SearchError
 
 SMALL = DDPGSettings(hidden=(8, 6), batch=4, buffer=16, actor_lr=1e-2, critic_lr=1e-2)

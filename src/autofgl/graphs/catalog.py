@@ -1,10 +1,10 @@
 """What may be named on the command line: datasets, kinds of split, partitioners, their settings.
 
 Nothing here needs NumPy or torch, so that a mistake is answered at once. What the names do is in
-:mod:`autofgl.graphs.datasets`, :mod:`autofgl.graphs.splits` and :mod:`autofgl.graphs.partition`.
+:mod:`autofgl.graphs.datasets` and :mod:`autofgl.graphs.partition`.
 """
 
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -18,39 +18,43 @@ from pydantic import (
 
 from autofgl.errors import UserError, unknown_name
 
-#: Kinds of split, see :func:`autofgl.graphs.splits.split_nodes`.
+#: Kinds of split, see :func:`autofgl.graphs.datasets.split_nodes`.
 SPLITS = ("public", "per-class", "fraction", "supervised")
+
+
+Whole: TypeAlias = Annotated[int, Field(ge=0)]
+Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
+Rest: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+NonNegative: TypeAlias = Annotated[float, Field(ge=0)]
+
+#: The text below a setting is its description.
+CONFIG = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class SyntheticSettings(BaseModel):
     """The knobs of a synthetic graph. A bad value is a :class:`UserError` naming its knob."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = CONFIG
 
-    nodes: int = Field(default=2000, ge=2, le=2**31, description="synthetic: number of nodes")
-    classes: int = Field(default=5, ge=2, description="synthetic: number of equally large classes")
-    features: int = Field(default=500, ge=2, description="synthetic: size of the vocabulary")
-    degree: float = Field(default=10.0, ge=0, description="synthetic: average number of neighbors")
-    homophily: float = Field(
-        default=0.8, ge=0, le=1, description="synthetic: share of edges within a class"
-    )
-    degree_power: float = Field(
-        default=2.5,
-        gt=2,
-        description="synthetic: exponent of the degrees' power law; larger is more even",
-    )
-    words_per_node: float = Field(
-        default=20.0, gt=0, description="synthetic: average number of words of a node"
-    )
-    topic_strength: float = Field(
-        default=0.2,
-        ge=0,
-        le=1,
-        description="synthetic: share of words from the topic of the node's class",
-    )
-    label_noise: float = Field(
-        default=0.0, ge=0, le=1, description="synthetic: share of labels that are wrong"
-    )
+    nodes: int = Field(default=2000, ge=2, le=2**31)
+    """synthetic: number of nodes"""
+    classes: int = Field(default=5, ge=2)
+    """synthetic: number of equally large classes"""
+    features: int = Field(default=500, ge=2)
+    """synthetic: size of the vocabulary"""
+    degree: NonNegative = 10.0
+    """synthetic: average number of neighbors"""
+    homophily: Share = 0.8
+    """synthetic: share of edges within a class"""
+    degree_power: float = Field(default=2.5, gt=2)
+    """synthetic: exponent of the degrees' power law; larger is more even"""
+    words_per_node: Positive = 20.0
+    """synthetic: average number of words of a node"""
+    topic_strength: Share = 0.2
+    """synthetic: share of words from the topic of the node's class"""
+    label_noise: Share = 0.0
+    """synthetic: share of labels that are wrong"""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -80,26 +84,20 @@ class SyntheticSettings(BaseModel):
 class DataSettings(SyntheticSettings):
     """All settings of a dataset: those of the split, and the knobs of ``synthetic``."""
 
-    split: str | None = Field(
-        default=None, description=f"kind of split ({', '.join(SPLITS)}); else the dataset's own"
-    )
-    train_per_class: int = Field(
-        default=20, ge=1, description="per-class split: training nodes per class"
-    )
-    val_nodes: int = Field(default=500, ge=0, description="per-class split: validation nodes")
-    test_nodes: int = Field(default=1000, ge=0, description="per-class split: test nodes")
-    train_fraction: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="split by fraction: share that trains; else all that is left",
-    )
-    val_fraction: float = Field(
-        default=0.2, ge=0, lt=1, description="split by fraction: share for validation"
-    )
-    test_fraction: float = Field(
-        default=0.2, ge=0, lt=1, description="split by fraction: share for testing"
-    )
+    split: str | None = None
+    """kind of split (public, per-class, fraction, supervised); else the dataset's own"""
+    train_per_class: int = Field(default=20, ge=1)
+    """per-class split: training nodes per class"""
+    val_nodes: Whole = 500
+    """per-class split: validation nodes"""
+    test_nodes: Whole = 1000
+    """per-class split: test nodes"""
+    train_fraction: float | None = Field(default=None, gt=0, le=1)
+    """split by fraction: share that trains; else all that is left"""
+    val_fraction: Rest = 0.2
+    """split by fraction: share for validation"""
+    test_fraction: Rest = 0.2
+    """split by fraction: share for testing"""
     whole_graph_hops: int = Field(
         default=0,
         ge=0,
@@ -118,55 +116,32 @@ class DataSettings(SyntheticSettings):
 class PartitionSettings(BaseModel):
     """Settings of the partitioners; each reads only its own."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = CONFIG
 
-    louvain_resolution: float = Field(
-        default=1.0, gt=0, description="louvain: larger values give more and smaller communities"
-    )
-    dirichlet_beta: float = Field(
-        default=0.5,
-        gt=0,
-        description="dirichlet: concentration; the smaller, the more skewed the labels",
-    )
-    label_alpha: float = Field(
-        default=1.0, ge=0, le=1, description="labels: share of its own classes that a client takes"
-    )
-    label_groups: str | None = Field(
-        default=None,
-        pattern=r"^\d+(,\d+)*(\|\d+(,\d+)*)*$",
-        description="labels: classes of each client, such as 0,1,2,4|3,5,6; else balanced",
-    )
-    degree_threshold: int | None = Field(
-        default=3,
-        ge=0,
-        description="degree: the first of two clients goes up to it; null: halves",
-    )
-    overlap_mean: float = Field(
-        default=0.8, gt=0, le=1, description="overlap: mean share of all nodes that a client draws"
-    )
-    overlap_spread: float = Field(
-        default=0.0, ge=0, description="overlap: standard deviation of that share between clients"
-    )
-    shared_nodes: float = Field(
-        default=0.2,
-        ge=0,
-        lt=1,
-        description="shared: share of a client's nodes that another client has too",
-    )
+    louvain_resolution: Positive = 1.0
+    """louvain: larger values give more and smaller communities"""
+    dirichlet_beta: Positive = 0.5
+    """dirichlet: concentration; the smaller, the more skewed the labels"""
+    label_alpha: Share = 1.0
+    """labels: share of its own classes that a client takes"""
+    label_groups: str | None = Field(default=None, pattern=r"^\d+(,\d+)*(\|\d+(,\d+)*)*$")
+    """labels: classes of each client, such as 0,1,2,4|3,5,6; else balanced"""
+    degree_threshold: int | None = Field(default=3, ge=0)
+    """degree: the first of two clients goes up to it; null: halves"""
+    overlap_mean: float = Field(default=0.8, gt=0, le=1)
+    """overlap: mean share of all nodes that a client draws"""
+    overlap_spread: NonNegative = 0.0
+    """overlap: standard deviation of that share between clients"""
+    shared_nodes: Rest = 0.2
+    """shared: share of a client's nodes that another client has too"""
 
 
 class Dataset(NamedTuple):
-    """What the name of a dataset stands for.
+    """What the name of a dataset stands for."""
 
-    Attributes:
-        description: One line.
-        size: Nodes, undirected edges, features and classes, in words.
-        split: Kind of split unless the user names one.
-    """
-
-    description: str
-    size: str
-    split: str
+    description: str  # one line
+    size: str  # nodes, undirected edges, features and classes, in words
+    split: str  # kind of split unless the user names one
 
 
 DATASETS: dict[str, Dataset] = {
@@ -219,15 +194,10 @@ DATASETS: dict[str, Dataset] = {
 
 
 class Partitioner(NamedTuple):
-    """What the name of a partitioner stands for.
+    """What the name of a partitioner stands for."""
 
-    Attributes:
-        description: One line.
-        overlapping: Whether nodes may be at several clients, or at none.
-    """
-
-    description: str
-    overlapping: bool = False
+    description: str  # one line
+    overlapping: bool = False  # whether nodes may be at several clients, or at none
 
 
 PARTITIONERS: dict[str, Partitioner] = {

@@ -22,6 +22,8 @@ Bools: TypeAlias = npt.NDArray[np.bool_]
 Features: TypeAlias = npt.NDArray[np.float32] | sp.csr_array
 
 MASKS = ("train_mask", "val_mask", "test_mask")
+#: The arrays of a :class:`Boundary`.
+BOUNDARY = ("local", "owner", "remote", "degree")
 
 #: Features with a smaller share of non-zero entries are kept as CSR.
 SPARSE_BELOW = 0.2
@@ -33,20 +35,13 @@ class Boundary:
 
     A client knows which of its nodes touches which remote node, who owns that node and how many
     neighbors it has; never its features or its label (METHODS, common setting).
-
-    Attributes:
-        local: Own end of the edge, as an index into the client's nodes, ``[b]``.
-        owner: Index into ``owners`` of the client that holds the other end, ``[b]``.
-        remote: The other end, as an index into the owner's nodes, ``[b]``.
-        degree: Degree of the other end in the uncut graph, ``[b]``.
-        owners: Names of the clients that ``owner`` refers to.
     """
 
-    local: Ints
-    owner: Ints
-    remote: Ints
-    degree: Ints
-    owners: tuple[str, ...] = ()
+    local: Ints  # own end of the edge, as an index into the client's nodes, [b]
+    owner: Ints  # index into owners of the client that holds the other end, [b]
+    remote: Ints  # the other end, as an index into the owner's nodes, [b]
+    degree: Ints  # degree of the other end in the uncut graph, [b]
+    owners: tuple[str, ...] = ()  # names of the clients that owner refers to
 
     @classmethod
     def empty(cls) -> Boundary:
@@ -63,14 +58,12 @@ class ClientGraph:
     """The private graph of one client. A whole, uncut graph is one with an empty boundary.
 
     Attributes:
-        name: Name of the client.
         x: Node features, dense ``[n, F]`` float32 or CSR of the same shape.
         edge_index: Internal edges in both directions, ``[2, E]``, indices into the own nodes.
         y: Labels ``[n]``, -1 where unknown.
         train_mask, val_mask, test_mask: Disjoint boolean masks ``[n]``.
         classes: Number of classes of the whole federation.
         node_id: Global ids ``[n]``, unique within the client.
-        boundary: Cross-client edges.
     """
 
     name: str
@@ -122,35 +115,26 @@ class ClientGraph:
 
     def fingerprint(self) -> str:
         """A digest of everything in the graph; equal for equal graphs."""
+        x: Any = self.x
+        features = [x.data, x.indices, x.indptr] if sp.issparse(x) else [x]
+        own = [getattr(self, key) for key in ("edge_index", "y", "node_id", *MASKS)]
+        edges = [getattr(self.boundary, key) for key in BOUNDARY]
         digest = hashlib.blake2b(digest_size=16)
-        digest.update(repr((self.name, self.classes, self.x.shape, self.boundary.owners)).encode())
-        for array in self._arrays():
+        digest.update(repr((self.name, self.classes, x.shape, self.boundary.owners)).encode())
+        for array in [*features, *own, *edges]:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()
-
-    def _arrays(self) -> list[npt.NDArray[Any]]:
-        x: Any = self.x
-        features = [x.data, x.indices, x.indptr] if sp.issparse(x) else [x]
-        masks = [getattr(self, key) for key in MASKS]
-        edges = [self.boundary.local, self.boundary.owner, self.boundary.remote]
-        own = [self.edge_index, self.y, self.node_id]
-        return [*features, *own, *masks, *edges, self.boundary.degree]
 
     def to_pyg(self) -> Data:
         """A PyG ``Data`` with dense features; the boundary travels as ``boundary_*`` tensors."""
         import torch
         from torch_geometric.data import Data
 
-        data = Data(
-            x=torch.from_numpy(to_dense(self.x).copy()),
-            edge_index=torch.from_numpy(self.edge_index.copy()),
-            y=torch.from_numpy(self.y.copy()),
-        )
-        for key in (*MASKS, "node_id"):
-            data[key] = torch.from_numpy(getattr(self, key).copy())
-        for key in ("local", "owner", "remote", "degree"):
-            data[f"boundary_{key}"] = torch.from_numpy(getattr(self.boundary, key).copy())
+        arrays = {"x": to_dense(self.x)}
+        arrays |= {key: getattr(self, key) for key in ("edge_index", "y", *MASKS, "node_id")}
+        arrays |= {f"boundary_{key}": getattr(self.boundary, key) for key in BOUNDARY}
+        data = Data(**{key: torch.from_numpy(array.copy()) for key, array in arrays.items()})
         data.boundary_owners = list(self.boundary.owners)
         data.name, data.classes = self.name, self.classes
         return data
@@ -284,6 +268,5 @@ def _array(fields: dict[str, Any], key: str, dtype: Any, default: Any = None) ->
 def _boundary_from(fields: dict[str, Any]) -> Boundary:
     if fields.get("boundary_local") is None:
         return Boundary.empty()
-    keys = ("local", "owner", "remote", "degree")
-    arrays = {key: _array(fields, f"boundary_{key}", np.int64) for key in keys}
+    arrays = {key: _array(fields, f"boundary_{key}", np.int64) for key in BOUNDARY}
     return Boundary(**arrays, owners=tuple(fields.get("boundary_owners", ())))

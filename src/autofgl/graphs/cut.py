@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import (
@@ -22,13 +22,9 @@ from autofgl.graphs.client_graph import (
 def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGraph]:
     """Give every node to one client; edges between clients become boundaries on both sides.
 
-    Nodes keep their order within a client. The cost is linear in nodes and edges, however many
+    Nodes keep their order within a client. ``owner`` is the index of each node's client, ``[n]``;
+    one that owns nothing gets an empty graph. The cost is linear in nodes and edges, however many
     clients there are.
-
-    Args:
-        graph: A whole graph: its boundary must be empty.
-        owner: Index of each node's client, ``[n]``.
-        names: Names of the clients; one that owns nothing gets an empty graph.
     """
     _check_whole(graph)
     key = _owner_key(owner, graph.num_nodes, len(names))
@@ -44,22 +40,14 @@ def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGra
     for index, name in enumerate(names):
         edges = local[graph.edge_index[:, internal[index]]]
         ours, theirs = target[crossing[index]], source[crossing[index]]
-        boundary = Boundary(
-            local=local[ours],
-            owner=key[theirs].astype(np.int64),
-            remote=local[theirs],
-            degree=graph.degree[theirs],
-            owners=owners,
-        )
+        owner, degree = key[theirs].astype(np.int64), graph.degree[theirs]
+        boundary = Boundary(local[ours], owner, local[theirs], degree, owners)
         clients.append(_part(graph, name, nodes[index], edges, boundary))
     return clients
 
 
 def cut_overlapping(
-    graph: ClientGraph,
-    member: Bools,
-    names: Sequence[str],
-    rng: np.random.Generator | None = None,
+    graph: ClientGraph, member: Bools, names: Sequence[str], rng: Generator | None = None
 ) -> list[ClientGraph]:
     """Give every client the subgraph over its nodes; clients may hold the same node.
 
@@ -68,11 +56,8 @@ def cut_overlapping(
     degree. Unlike after :func:`cut`, boundaries need not mirror each other: the home of ``u`` may
     hold both ends of an edge that another holder of ``v`` sees as crossing.
 
-    Args:
-        graph: A whole graph: its boundary must be empty.
-        member: Which client holds which node, ``[clients, n]``.
-        names: Names of the clients.
-        rng: Draws the homes; without it a node's home is its first holder.
+    ``member`` says which client holds which node, ``[clients, n]``. Homes are drawn by ``rng``;
+    without it a node's home is its first holder.
     """
     _check_whole(graph)
     if member.shape != (len(names), graph.num_nodes):
@@ -89,22 +74,15 @@ def cut_overlapping(
         local = np.cumsum(own) - 1
         internal = own[source] & own[target]
         crossing = own[target] & ~own[source] & (home[source] >= 0)
-        theirs = source[crossing]
-        boundary = Boundary(
-            local=local[target[crossing]],
-            owner=home[theirs],
-            remote=home_index[theirs],
-            degree=degree[theirs],
-            owners=owners,
-        )
+        ours, theirs = target[crossing], source[crossing]
+        remote = home_index[theirs]
+        boundary = Boundary(local[ours], home[theirs], remote, degree[theirs], owners)
         edges = local[graph.edge_index[:, internal]]
         clients.append(_part(graph, name, np.flatnonzero(own), edges, boundary))
     return clients
 
 
-def withhold(
-    graph: ClientGraph, share: float, rng: np.random.Generator
-) -> tuple[ClientGraph, ClientGraph]:
+def withhold(graph: ClientGraph, share: float, rng: Generator) -> tuple[ClientGraph, ClientGraph]:
     """What is left for the clients, and a graph of random nodes that the server keeps for itself.
 
     Test nodes stay where they are, and nodes without a label; so the server may get less than its
@@ -135,26 +113,18 @@ def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
     """
     if not clients:
         raise GraphError("there are no clients to pool")
-    ids, first, position = np.unique(
-        np.concatenate([client.node_id for client in clients]),
-        return_index=True,
-        return_inverse=True,
-    )
+    every = np.concatenate([client.node_id for client in clients])
+    ids, first, position = np.unique(every, return_index=True, return_inverse=True)
     merged = len(ids) < len(position)
     x, y = _rows(clients, first)
     if merged and not _same_nodes(clients, position, x, y):
         ids = first = position = np.arange(len(position))
         merged = False
         x, y = _rows(clients, first)
-    return ClientGraph(
-        name="pooled",
-        x=x,
-        edge_index=_pooled_edges(clients, position, len(ids), merged=merged),
-        y=y,
-        **_pooled_masks(clients, position, len(ids)),
-        classes=max(client.classes for client in clients),
-        node_id=ids,
-    )
+    edges = _pooled_edges(clients, position, len(ids), merged=merged)
+    classes = max(client.classes for client in clients)
+    whole = replace(ClientGraph.unsplit("pooled", x, edges, y, classes), node_id=ids)
+    return whole.with_masks(*_pooled_masks(clients, position, len(ids)))
 
 
 def _check_whole(graph: ClientGraph) -> None:
@@ -183,19 +153,11 @@ def _grouped(items: Ints, key: np.ndarray, groups: int) -> list[Ints]:
 def _part(
     graph: ClientGraph, name: str, nodes: Ints, edge_index: Ints, boundary: Boundary
 ) -> ClientGraph:
-    return replace(
-        graph,
-        name=name,
-        x=graph.x[nodes],
-        edge_index=edge_index,
-        y=graph.y[nodes],
-        **{key: getattr(graph, key)[nodes] for key in MASKS},
-        node_id=graph.node_id[nodes],
-        boundary=boundary,
-    )
+    parts = {key: getattr(graph, key)[nodes] for key in ("x", "y", *MASKS, "node_id")}
+    return replace(graph, name=name, edge_index=edge_index, boundary=boundary, **parts)
 
 
-def _homes(member: Bools, rng: np.random.Generator | None) -> tuple[Ints, Ints]:
+def _homes(member: Bools, rng: Generator | None) -> tuple[Ints, Ints]:
     """Home of each node, -1 where nobody holds it, and the node's index there."""
     clients, nodes = member.shape
     holders = member.sum(axis=0)
@@ -223,24 +185,20 @@ def _rows(clients: Sequence[ClientGraph], nodes: Ints) -> tuple[Features, Ints]:
     chosen = [part - start for part, start in zip(parts, _offsets(clients), strict=False)]
     back = np.empty(len(nodes), np.int64)
     back[order] = np.arange(len(nodes))
-    x = _stacked([client.x[rows] for client, rows in zip(clients, chosen, strict=True)])
+    features = [client.x[rows] for client, rows in zip(clients, chosen, strict=True)]
     y = np.concatenate([client.y[rows] for client, rows in zip(clients, chosen, strict=True)])
-    return x[back], y[back]
+    if any(sp.issparse(part) for part in features):
+        return sp.vstack([sp.csr_array(part) for part in features], format="csr")[back], y[back]
+    return np.concatenate(features)[back], y[back]
 
 
-def _stacked(parts: Sequence[Features]) -> Features:
-    if any(sp.issparse(part) for part in parts):
-        return sp.vstack([sp.csr_array(part) for part in parts], format="csr")
-    return np.concatenate(parts)
-
-
-def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) -> dict[str, Any]:
-    masks = {}
+def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) -> list[Bools]:
+    masks = []
     taken = np.zeros(nodes, np.bool_)
     for key in MASKS:
         mask = np.zeros(nodes, np.bool_)
         mask[position[np.concatenate([getattr(client, key) for client in clients])]] = True
-        masks[key] = mask & ~taken
+        masks.append(mask & ~taken)
         taken |= mask
     return masks
 
@@ -304,9 +262,7 @@ def _same_nodes(clients: Sequence[ClientGraph], position: Ints, x: Features, y: 
 def _edges_agree(edges: Sequence[Ints], holds: Bools) -> bool:
     """Whether an edge one client has is at all clients that hold both of its ends.
 
-    Args:
-        edges: Internal edges of each client between pooled nodes.
-        holds: Which client holds which pooled node, ``[clients, nodes]``.
+    ``edges`` are each client's internal ones; ``holds`` is ``[clients, nodes]``, of pooled nodes.
     """
     nodes = holds.shape[1]
     own = [sorted_unique(source * nodes + target) for source, target in edges]

@@ -1,48 +1,38 @@
-"""Graphs by name: embedded, synthetic, or read from the raw files of public datasets.
+"""Graphs by name, embedded, synthetic or from the raw files of public datasets, and their splits.
 
 Raw files are looked for below ``data_root`` or ``$AUTOFGL_DATA`` and are read in place; nothing
 is ever written there. Without such a root they are downloaded once by PyG's dataset classes into
 the user's cache folder. Parsing takes well under a second (Reddit aside), so that parsed graphs
 are not cached.
+
+A split is seeded; a node without a label (``y == -1``) never enters a mask, whatever its kind.
 """
 
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import raw_files
 from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings
-from autofgl.graphs.client_graph import ClientGraph, Features, compact, symmetric_edges
-from autofgl.graphs.splits import split_nodes
+from autofgl.graphs.client_graph import (
+    MASKS,
+    Bools,
+    ClientGraph,
+    Features,
+    Ints,
+    compact,
+    symmetric_edges,
+)
 from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
-
-
-class Request(NamedTuple):
-    """Which dataset a reader is to read."""
-
-    name: str
-    seed: int
-    data_root: Path | None
-    settings: DataSettings
-
-
-class Source(NamedTuple):
-    """Where the raw files of a public dataset are, and who downloads them."""
-
-    folder: str  # below the data root
-    files: Sequence[str]
-    loader: str  # class of torch_geometric.datasets
-    arguments: tuple[str, ...] = ()  # what it wants to know apart from its root
 
 
 def load(
@@ -53,14 +43,10 @@ def load(
     split: str | None = None,
     settings: DataSettings | None = None,
 ) -> ClientGraph:
-    """Load a dataset and split it.
+    """Load one of :data:`autofgl.graphs.catalog.DATASETS` and split it.
 
-    Args:
-        name: A key of :data:`autofgl.graphs.catalog.DATASETS`.
-        seed: Random seed; decides on a drawn split and on a synthetic graph.
-        data_root: Folder with the raw files of public datasets, else ``$AUTOFGL_DATA``.
-        split: Kind of split; comes before ``settings.split``.
-        settings: Sizes of the split and knobs of ``synthetic``.
+    The seed decides on a drawn split and on a synthetic graph. ``split`` comes before
+    ``settings.split``, ``data_root`` before ``$AUTOFGL_DATA``.
 
     Raises:
         UserError: The name is unknown, or the dataset is not there and cannot be downloaded.
@@ -72,8 +58,10 @@ def load(
     kind = split or settings.split or DATASETS[name].split
     if kind not in SPLITS:
         raise unknown_name("split", kind, SPLITS)
-    root = Path(data_root) if data_root else None
-    graph = _READERS[name.partition(":")[0]](Request(name, seed, root, settings))
+    if name == "synthetic":
+        graph = generate(settings, numpy_generator(seed, "synthetic"))
+    else:
+        graph = _cora() if name == "cora" else _raw(name, data_root)
     if settings.whole_graph_hops:
         graph = replace(graph, x=smooth_features(graph, settings.whole_graph_hops))
     return split_nodes(graph, kind, numpy_generator(seed, "split", name), settings)
@@ -99,7 +87,7 @@ def smooth_features(graph: ClientGraph, hops: int) -> Features:
     return compact(x.toarray())
 
 
-def _cora(_: Request) -> ClientGraph:
+def _cora() -> ClientGraph:
     """Cora from within the package (see PROVENANCE.md beside the file)."""
     file = resources.files("autofgl.graphs") / "data" / "cora.npz"
     with file.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
@@ -113,52 +101,26 @@ def _cora(_: Request) -> ClientGraph:
     return ClientGraph.unsplit("cora", x, symmetric_edges(low, high, len(y)), y, classes)
 
 
-def _synthetic(request: Request) -> ClientGraph:
-    return generate(request.settings, numpy_generator(request.seed, "synthetic"))
-
-
-def _planetoid(request: Request) -> ClientGraph:
-    name = request.name.partition(":")[2]
-    files = [f"ind.{name}.{part}" for part in raw_files.PLANETOID_PARTS]
-    folder = _folder(request, Source("planetoid", files, "Planetoid", (name,)))
-    return raw_files.read_planetoid(folder, name)
-
-
-def _coauthor(request: Request) -> ClientGraph:
-    name = request.name.partition(":")[2]
-    file = f"ms_academic_{name[:3]}.npz"
-    folder = _folder(request, Source("coauthor", [file], "Coauthor", (name,)))
-    return raw_files.read_attributed(folder / file, request.name)
-
-
-def _corafull(request: Request) -> ClientGraph:
-    root = _local_root(request)
-    file = "cora_full.npz"  # as gnn-benchmark calls it; PyG downloads graph2gauss's cora.npz
-    if root is None or not (root / "corafull" / file).is_file():
-        file = "cora.npz"
-    folder = _folder(request, Source("corafull", [file], "CitationFull", ("cora",)))
-    return raw_files.read_attributed(folder / file, request.name)
-
-
-def _reddit(request: Request) -> ClientGraph:
+def _raw(name: str, data_root: Path | str | None) -> ClientGraph:
+    """A public dataset from its raw files, which PyG downloads if need be."""
+    given = data_root or os.environ.get("AUTOFGL_DATA")
+    root = Path(given).expanduser() if given else None
+    kind, _, part = name.partition(":")
+    if kind == "planetoid":
+        files = [f"ind.{part}.{ending}" for ending in raw_files.PLANETOID_PARTS]
+        return raw_files.read_planetoid(_folder(name, root, files, "Planetoid", part), part)
+    if kind == "coauthor":
+        file = f"ms_academic_{part[:3]}.npz"
+        folder = _folder(name, root, [file], "Coauthor", part)
+        return raw_files.read_attributed(folder / file, name)
+    if kind == "corafull":
+        file = "cora_full.npz"  # as gnn-benchmark calls it; PyG downloads graph2gauss's cora.npz
+        if root is None or not (root / "corafull" / file).is_file():
+            file = "cora.npz"
+        folder = _folder(name, root, [file], "CitationFull", "cora")
+        return raw_files.read_attributed(folder / file, name)
     files = ["reddit_data.npz", "reddit_graph.npz"]
-    return raw_files.read_reddit(_folder(request, Source("reddit", files, "Reddit")))
-
-
-#: Readers by what stands before the colon of a dataset's name.
-_READERS: dict[str, Callable[[Request], ClientGraph]] = {
-    "cora": _cora,
-    "synthetic": _synthetic,
-    "planetoid": _planetoid,
-    "coauthor": _coauthor,
-    "corafull": _corafull,
-    "reddit": _reddit,
-}
-
-
-def _local_root(request: Request) -> Path | None:
-    root = request.data_root or os.environ.get("AUTOFGL_DATA")
-    return Path(root).expanduser() if root else None
+    return raw_files.read_reddit(_folder(name, root, files, "Reddit"))
 
 
 def cache_folder() -> Path:
@@ -167,43 +129,156 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "autofgl"
 
 
-def _folder(request: Request, source: Source) -> Path:
-    """The folder that holds all raw files of the source, downloaded if need be."""
-    root = _local_root(request)
-    folder = (root or cache_folder()) / source.folder
-    missing = [folder / file for file in source.files if not (folder / file).is_file()]
+def _folder(name: str, root: Path | None, files: list[str], loader: str, *given: str) -> Path:
+    """The folder that holds all these files, downloaded by a class of PyG if there is no root."""
+    folder = (root or cache_folder()) / name.partition(":")[0]
+    missing = [folder / file for file in files if not (folder / file).is_file()]
     if missing and root:
         raise GraphError(
             f"{missing[0]}: no such file; --data-root or AUTOFGL_DATA should name the folder "
-            f"that holds {source.folder}/{missing[0].name} for {request.name}"
+            f"that holds {folder.name}/{missing[0].name} for {name}"
         )
-    if missing:
-        _download(request.name, source, folder)
-    return folder
-
-
-def _download(name: str, source: Source, folder: Path) -> None:
-    """Fetch the raw files into a folder of the cache, each of them whole or not at all."""
+    if not missing:
+        return folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            raw = _fetch(source, temporary)
-            for file in source.files:
+            raw = _fetch(temporary, loader, *given)
+            for file in files:  # each of them whole or not at all
                 os.replace(raw / file, folder / file)  # noqa: PTH105
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(
             f"{name} is not in {folder} and could not be downloaded ({reason}); point --data-root "
-            f"or AUTOFGL_DATA at a folder that holds {source.folder}/{source.files[0]}"
+            f"or AUTOFGL_DATA at a folder that holds {folder.name}/{files[0]}"
         ) from error
+    return folder
 
 
-def _fetch(source: Source, root: str) -> Path:
+def _fetch(root: str, loader: str, *given: str) -> Path:
     """Let PyG download, but not process: it would unpickle what came from the network."""
     with warnings.catch_warnings():  # the import speaks of deprecated parts of torch
         warnings.simplefilter("ignore")
         from torch_geometric import datasets as pyg  # slow to import, and seldom needed
 
     steps = {"_process": lambda *_: None, "load": lambda *_: None}
-    raw_only = type("RawOnly", (getattr(pyg, source.loader),), steps)
-    return Path(raw_only(root, *source.arguments).raw_dir)
+    raw_only = type("RawOnly", (getattr(pyg, loader),), steps)
+    return Path(raw_only(root, *given).raw_dir)
+
+
+def split_nodes(
+    graph: ClientGraph, kind: str, rng: Generator, settings: DataSettings
+) -> ClientGraph:
+    """The graph with masks of the given kind, one of the functions below.
+
+    ``supervised`` comes after a per-class split if the graph has neither validation nor test nodes.
+    """
+    counts = (settings.train_per_class, settings.val_nodes, settings.test_nodes)
+    match kind:
+        case "public":
+            return public(graph)
+        case "per-class":
+            return per_class(graph, rng, *counts)
+        case "fraction":
+            shares = (settings.train_fraction, settings.val_fraction, settings.test_fraction)
+            return by_fraction(graph, rng, *shares)
+        case "supervised":
+            if not (graph.val_mask.any() or graph.test_mask.any()):
+                graph = per_class(graph, rng, *counts)
+            return supervised(graph)
+    raise unknown_name("split", kind, SPLITS)
+
+
+def public(graph: ClientGraph) -> ClientGraph:
+    """The masks as they came with the data, without the unlabeled nodes."""
+    masks = [getattr(graph, key) & (graph.y >= 0) for key in MASKS]
+    if not any(mask.any() for mask in masks):
+        choices = ", ".join(SPLITS[1:])
+        raise GraphError(f"{graph.name}: has no split of its own; choose from {choices}")
+    return graph.with_masks(*masks)
+
+
+def per_class(
+    graph: ClientGraph, rng: Generator, train: int = 20, val: int = 500, test: int = 1000
+) -> ClientGraph:
+    """``train`` nodes of each class, then ``val`` and ``test`` nodes of the rest.
+
+    Small graphs get smaller masks rather than an error. A class hands at most half of its nodes
+    (rounded up) to training; if fewer than ``val + test`` nodes are left, both shrink in the
+    same proportion, and each keeps a node as long as there are two.
+    """
+    if train < 1 or val < 0 or test < 0:
+        raise UserError(
+            "a per-class split needs at least 1 training node per class and no negative sizes, "
+            f"not {train} / {val} / {test}"
+        )
+    nodes = rng.permutation(_labeled(graph))
+    taken = _first_of_each_class(graph.y[nodes], train)
+    rest = nodes[~taken]
+    val, test = _shrunk(val, test, len(rest))
+    return _with_nodes(graph, nodes[taken], rest[:val], rest[val : val + test])
+
+
+def by_fraction(
+    graph: ClientGraph,
+    rng: Generator,
+    train: float | None = None,
+    val: float = 0.2,
+    test: float = 0.2,
+) -> ClientGraph:
+    """Shares of the labeled nodes, each within one node of its exact size.
+
+    Without ``train``, all that ``val`` and ``test`` leave is trained on, at least one node.
+    """
+    shares = (1.0 - val - test if train is None else train, val, test)
+    if shares[0] <= 0 or min(val, test) < 0 or sum(shares) > 1 + 1e-9:
+        raise UserError(
+            "the fractions of a split must not be negative, must leave something to train and "
+            f"must not exceed 1 together, not {train} / {val} / {test}"
+        )
+    nodes = rng.permutation(_labeled(graph))
+    cuts = np.rint(np.cumsum(shares) * len(nodes)).astype(np.int64)
+    first, second, third = np.maximum(cuts, 1)
+    return _with_nodes(graph, nodes[:first], nodes[first:second], nodes[second:third])
+
+
+def supervised(graph: ClientGraph) -> ClientGraph:
+    """FastGCN's split: validation and test stay, every other labeled node trains."""
+    labeled = graph.y >= 0
+    val, test = graph.val_mask & labeled, graph.test_mask & labeled
+    return graph.with_masks(labeled & ~val & ~test, val, test)
+
+
+def _labeled(graph: ClientGraph) -> Ints:
+    nodes = np.flatnonzero(graph.y >= 0)
+    if not len(nodes):
+        raise GraphError(f"{graph.name}: no node has a label, so there is nothing to split")
+    return nodes
+
+
+def _first_of_each_class(y: Ints, count: int) -> Bools:
+    """The first ``count`` entries of each class, or half of the class (rounded up) if smaller."""
+    sizes = np.bincount(y)
+    order = np.argsort(y, kind="stable")
+    starts = np.cumsum(sizes) - sizes
+    rank = np.empty(len(y), np.int64)
+    rank[order] = np.arange(len(y)) - np.repeat(starts, sizes)
+    return np.asarray(rank < np.minimum(count, (sizes + 1) // 2)[y])
+
+
+def _shrunk(val: int, test: int, available: int) -> tuple[int, int]:
+    """Both sizes, scaled down alike if fewer nodes are available."""
+    wanted = val + test
+    if wanted <= available:
+        return val, test
+    share = round(available * val / wanted)
+    if val and test and available > 1:
+        share = min(max(share, 1), available - 1)
+    return share, available - share
+
+
+def _with_nodes(graph: ClientGraph, *groups: Ints) -> ClientGraph:
+    masks = [np.zeros(graph.num_nodes, np.bool_) for _ in groups]
+    for mask, nodes in zip(masks, groups, strict=True):
+        mask[nodes] = True
+    return graph.with_masks(*masks)

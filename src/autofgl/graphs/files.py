@@ -13,14 +13,14 @@ import scipy.sparse as sp
 
 from autofgl.atomic import replacing
 from autofgl.errors import GraphError, UserError
-from autofgl.graphs.client_graph import MASKS, Boundary, ClientGraph, Features, compact
-from autofgl.graphs.splits import by_fraction
+from autofgl.graphs.client_graph import BOUNDARY, MASKS, Boundary, ClientGraph, Features, compact
+from autofgl.graphs.datasets import by_fraction
 from autofgl.graphs.validation import validate_clients, validate_graph
 from autofgl.seeding import numpy_generator
 
 _NUMBER, _INTEGER, _BOOL, _TEXT = "fiub", "iu", "b", "U"
 _CSR = ("x_data", "x_indices", "x_indptr", "x_shape")
-_BOUNDARY = ("boundary_local", "boundary_owner", "boundary_remote", "boundary_degree")
+_BOUNDARY = tuple(f"boundary_{key}" for key in BOUNDARY)
 
 #: Key of the file -> accepted kinds of dtype, number of dimensions, what the key holds.
 _KEYS: dict[str, tuple[str, int, str]] = {
@@ -51,8 +51,11 @@ def save_graph(path: str | Path, graph: ClientGraph) -> None:
     if path.suffix != ".npz":
         raise UserError(f"{path}: graph files are written as .npz")
     validate_graph(graph)
-    arrays = {
-        **_feature_arrays(graph.x),
+    arrays: dict[str, Any] = {"x": graph.x}
+    if sp.issparse(x := arrays["x"]):
+        csr = (x.data, x.indices, x.indptr, np.array(x.shape, np.int64))
+        arrays = dict(zip(_CSR, csr, strict=True))
+    arrays |= {
         **{key: getattr(graph, key) for key in ("edge_index", "y", *MASKS, "node_id")},
         "classes": np.int64(graph.classes),
     }
@@ -72,12 +75,10 @@ def save_graphs(folder: str | Path, clients: Sequence[ClientGraph]) -> list[Path
 
 
 def load_graph(path: str | Path, *, seed: int = 0, classes: int | None = None) -> ClientGraph:
-    """Read one graph file; it is named by its stem.
+    """Read one ``.npz`` or ``.pt`` file; it is named by its stem.
 
-    Args:
-        path: A ``.npz`` or ``.pt`` file; a ``name.boundary.npz`` beside ``name.npz`` is read too.
-        seed: Random seed of the split (60/20/20 of the labeled nodes) where there are no masks.
-        classes: Number of classes, instead of what the file says.
+    A ``name.boundary.npz`` beside ``name.npz`` is read too. The seed is for the split (60/20/20 of
+    the labeled nodes) where there are no masks; ``classes`` comes before what the file says.
 
     Raises:
         GraphError: The file cannot be read or holds a malformed graph.
@@ -127,20 +128,13 @@ def load_client(
     return graph
 
 
-def _feature_arrays(x: Any) -> dict[str, Any]:
-    if not sp.issparse(x):
-        return {"x": x}
-    shape = np.array(x.shape, np.int64)
-    return dict(zip(_CSR, (x.data, x.indices, x.indptr, shape), strict=True))
-
-
 def _read(path: Path, seed: int) -> ClientGraph:
     """The graph as the file has it; shapes, ranges and values are left to validation."""
     if not path.is_file():
         raise GraphError(f"{path}: there is no such file")
-    if path.suffix not in _READERS:
+    if path.suffix not in (".npz", ".pt"):
         raise GraphError(f"{path}: graph files end in .npz or .pt")
-    fields = _READERS[path.suffix](path)
+    fields = _read_npz(path) if path.suffix == ".npz" else _read_pt(path)
     beside = path.with_name(f"{path.stem}.boundary.npz")
     if beside.is_file():
         fields |= _read_beside(beside, fields)
@@ -150,19 +144,10 @@ def _read(path: Path, seed: int) -> ClientGraph:
         if key not in fields:
             raise GraphError(f"{path}: the key '{key}' is missing: add it as {_KEYS[key][2]}")
     x, y = _features(path, fields), fields["y"].astype(np.int64)
-    none = np.zeros(x.shape[0], np.bool_)
-    graph = ClientGraph(
-        name=path.stem,
-        x=x,
-        edge_index=fields["edge_index"].astype(np.int64),
-        y=y,
-        train_mask=none,
-        val_mask=none,
-        test_mask=none,
-        classes=int(fields.get("classes", y.max(initial=-1) + 1)),
-        node_id=fields.get("node_id", np.arange(x.shape[0])).astype(np.int64),
-        boundary=_boundary(path, fields),
-    )
+    classes = int(fields.get("classes", y.max(initial=-1) + 1))
+    graph = ClientGraph.unsplit(path.stem, x, fields["edge_index"].astype(np.int64), y, classes)
+    ids = fields.get("node_id", graph.node_id).astype(np.int64)
+    graph = replace(graph, node_id=ids, boundary=_boundary(path, fields))
     return _with_masks(path, graph, fields, seed)
 
 
@@ -227,9 +212,6 @@ def _read_pt(path: Path) -> dict[str, Any]:
     return arrays
 
 
-_READERS = {".npz": _read_npz, ".pt": _read_pt}
-
-
 def _from_torch(path: Path, key: str, value: Any) -> Any:
     """A tensor, number or list as an array; sparse features as CSR."""
     import torch
@@ -244,20 +226,16 @@ def _from_torch(path: Path, key: str, value: Any) -> Any:
             return sp.csr_array(parts, shape=tuple(tensor.shape))
         array = tensor.numpy()
     except (TypeError, ValueError, RuntimeError) as error:
-        raise GraphError(
-            f"{path}: the key '{key}' is no plain tensor: {_one_line(error)}"
-        ) from error
+        reason = _one_line(error)
+        raise GraphError(f"{path}: the key '{key}' is no plain tensor: {reason}") from error
     return array.reshape(-1) if key == "y" and array.shape[1:] == (1,) else array
 
 
 def _owner_names(path: Path, owner: Any, owners: Any) -> Any:
     """Tensors hold no text: in ``.pt`` files owners are numbers into ``boundary_owners``."""
     plain = isinstance(owners, list) and all(isinstance(name, str) for name in owners)
-    if (
-        not plain
-        or owner.dtype.kind not in _INTEGER
-        or not np.isin(owner, np.arange(len(owners))).all()
-    ):
+    numbers = plain and owner.dtype.kind in _INTEGER
+    if not numbers or not np.isin(owner, np.arange(len(owners))).all():
         raise GraphError(
             f"{path}: 'boundary_owner' must number the names in the list 'boundary_owners'"
         )
@@ -283,15 +261,14 @@ def _check_kind(path: Path, key: str, value: Any) -> None:
 
 
 def _features(path: Path, fields: dict[str, Any]) -> Features:
-    parts = [key for key in _CSR if key in fields]
-    if ("x" in fields) == bool(parts):
-        problem = "features are given twice" if parts else "the key 'x' is missing"
+    missing = [key for key in _CSR if key not in fields]
+    if ("x" in fields) == (len(missing) < len(_CSR)):
+        problem = "features are given twice" if "x" in fields else "the key 'x' is missing"
         raise GraphError(f"{path}: {problem}: give either 'x' or {', '.join(_CSR)}")
     if "x" in fields:
         return compact(_single(fields["x"]))
-    for key in _CSR:
-        if key not in fields:
-            raise GraphError(f"{path}: the key '{key}' is missing: CSR features need it")
+    if missing:
+        raise GraphError(f"{path}: the key '{missing[0]}' is missing: CSR features need it")
     data, indices, indptr, shape = (fields[key] for key in _CSR)
     try:
         x = sp.csr_array((_single(data), indices, indptr), shape=tuple(shape.tolist()))
@@ -333,10 +310,9 @@ def _boundary(path: Path, fields: dict[str, Any]) -> Boundary:
             f"{path}: the key '{missing[0]}' is missing: a boundary needs {', '.join(_BOUNDARY)}"
         )
     owners, owner = np.unique(fields["boundary_owner"], return_inverse=True)
-    local, remote, degree = (
-        fields[f"boundary_{key}"].astype(np.int64) for key in ("local", "remote", "degree")
-    )
-    return Boundary(local, owner.astype(np.int64), remote, degree, tuple(owners.tolist()))
+    given = {**fields, "boundary_owner": owner}
+    arrays = {key: given[f"boundary_{key}"].astype(np.int64) for key in BOUNDARY}
+    return Boundary(**arrays, owners=tuple(owners.tolist()))
 
 
 def _with_owners(boundary: Boundary, names: Sequence[str]) -> Boundary:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
@@ -29,17 +30,9 @@ def partition(
 ) -> list[ClientGraph]:
     """Cut a whole graph into client graphs with boundaries.
 
-    The same arguments give the same clients. Skewed partitioners may leave a client empty.
-
-    Args:
-        graph: The graph to cut.
-        clients: Number of clients.
-        method: A name in :data:`autofgl.graphs.catalog.PARTITIONERS`.
-        seed: Random seed.
-        settings: What the partitioners read.
-
-    Returns:
-        Clients named ``client-0``, ``client-1``, … (``client-00`` with more than ten).
+    ``method`` is a name in :data:`autofgl.graphs.catalog.PARTITIONERS`. The same arguments give the
+    same clients, named ``client-0``, ``client-1``, … (``client-00`` with more than ten). Skewed
+    partitioners may leave a client empty.
 
     Raises:
         UserError: The name is unknown, or the number of clients does not fit.
@@ -64,9 +57,7 @@ def partition(
     return cut(graph, assigned.astype(np.int64), names)
 
 
-def _metis(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, _: PartitionSettings
-) -> Ints:
+def _metis(graph: ClientGraph, clients: int, rng: Generator, _: PartitionSettings) -> Ints:
     """METIS: parts of nearly equal size with few edges between them.
 
     On tiny graphs METIS may leave a part empty; such a part takes a node from the largest one.
@@ -80,12 +71,17 @@ def _metis(
     seed = int(rng.integers(2**31 - 1))
     rows = pymetis.CSRAdjacency(adjacency.indptr.astype(index), adjacency.indices.astype(index))
     parts = pymetis.part_graph(clients, rows, options=pymetis.Options(seed=seed))[1]
-    return _without_empty(np.array(parts, np.int64), clients)
+    owner = np.array(parts, np.int64)
+    sizes = np.bincount(owner, minlength=clients)
+    for client in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        owner[np.flatnonzero(owner == donor)[-1]] = client
+        sizes[donor] -= 1
+        sizes[client] += 1
+    return owner
 
 
-def _louvain(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Ints:
+def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
     """Louvain communities, packed into clients of nearly equal size.
 
     A community larger than a fair share (nodes / clients, rounded up) is split into equal pieces
@@ -93,9 +89,16 @@ def _louvain(
     fewer pieces than clients, the largest piece is halved. Then, from large to small, each piece
     goes to the client with the fewest nodes.
     """
-    adjacency = _adjacency(graph)
-    community = _communities(adjacency, int(rng.integers(2**31 - 1)), settings.louvain_resolution)
-    order = sp.csgraph.reverse_cuthill_mckee(sp.csr_matrix(adjacency), symmetric_mode=True)
+    from sknetwork.clustering import Louvain
+
+    adjacency = sp.csr_matrix(_adjacency(graph))
+    seed, resolution = int(rng.integers(2**31 - 1)), settings.louvain_resolution
+    community = np.arange(graph.num_nodes)  # without edges each node is its own
+    if adjacency.nnz:
+        outputs = {"return_probs": False, "return_aggregate": False}
+        louvain = Louvain(resolution=resolution, shuffle_nodes=True, random_state=seed, **outputs)
+        community = np.asarray(louvain.fit_predict(adjacency), np.int64)
+    order = sp.csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=True)
     order = order[np.argsort(community[order], kind="stable")]
     pieces = _pieces(np.bincount(community), clients)
     owner = np.empty(graph.num_nodes, np.int64)
@@ -103,15 +106,8 @@ def _louvain(
     return owner
 
 
-def _random(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, _: PartitionSettings
-) -> Ints:
-    """Clients of equal size, give or take one node, drawn uniformly."""
-    return _spread(graph.num_nodes, clients, rng)
-
-
 def _dirichlet(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
 ) -> Ints:
     """Label skew: the shares of each class over the clients are drawn from Dirichlet(β).
 
@@ -126,9 +122,7 @@ def _dirichlet(
     return owner
 
 
-def _labels(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Ints:
+def _labels(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
     """ASFGNN's label skew: classes form one group per client.
 
     A client takes the share α of its own group; the rest of the group is spread evenly over the
@@ -155,9 +149,7 @@ def _labels(
     return owner
 
 
-def _degree(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Ints:
+def _degree(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
     """Degree skew: the first client has the nodes with the fewest neighbors.
 
     Two clients are split at ``degree_threshold``: up to it, and above. Otherwise, or without a
@@ -173,7 +165,7 @@ def _degree(
 
 
 def _labels_and_degree(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
 ) -> Bools:
     """ASFGNN's skew of labels and graph (section 5.2.2): the nodes on which both cuts agree.
 
@@ -188,7 +180,7 @@ def _labels_and_degree(
 
 
 def _overlap(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
 ) -> Bools:
     """FedGraph's setting: client i draws a share ξ_i of all nodes, and clients overlap.
 
@@ -203,9 +195,7 @@ def _overlap(
     return member
 
 
-def _shared(
-    graph: ClientGraph, clients: int, rng: np.random.Generator, settings: PartitionSettings
-) -> Bools:
+def _shared(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Bools:
     """Equal random parts, to each of which other clients' nodes are added.
 
     Of a client's nodes the share ``shared_nodes`` are such copies, drawn uniformly: the "20 % node
@@ -221,13 +211,11 @@ def _shared(
     return member
 
 
-_Assign: TypeAlias = Callable[
-    [ClientGraph, int, np.random.Generator, PartitionSettings], Ints | Bools
-]
+_Assign: TypeAlias = Callable[[ClientGraph, int, Generator, PartitionSettings], Ints | Bools]
 _ASSIGN: dict[str, _Assign] = {
     "metis": _metis,
     "louvain": _louvain,
-    "random": _random,
+    "random": lambda graph, clients, rng, _: _spread(graph.num_nodes, clients, rng),
     "dirichlet": _dirichlet,
     "labels": _labels,
     "degree": _degree,
@@ -237,64 +225,33 @@ _ASSIGN: dict[str, _Assign] = {
 }
 
 
-def _spread(items: int, clients: int, rng: np.random.Generator) -> Ints:
-    """An even, random assignment of items to clients."""
+def _spread(items: int, clients: int, rng: Generator) -> Ints:
+    """A uniformly random assignment of items to clients, even but for one item."""
     return rng.permutation(items) % clients
 
 
 def _adjacency(graph: ClientGraph) -> sp.csr_array:
     """Symmetric 0/1 adjacency without self loops: METIS may crash on anything else."""
-    source, target = graph.edge_index
-    real = source != target
-    ends = (
-        np.concatenate([source[real], target[real]]),
-        np.concatenate([target[real], source[real]]),
-    )
+    real = graph.edge_index[:, graph.edge_index[0] != graph.edge_index[1]]
+    ends = tuple(np.concatenate([real, real[::-1]], axis=1))
     matrix = sp.csr_array((np.ones(len(ends[0]), np.float32), ends), shape=(graph.num_nodes,) * 2)
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix
 
 
-def _without_empty(owner: Ints, clients: int) -> Ints:
-    """Let each empty client take one node of the largest client."""
-    sizes = np.bincount(owner, minlength=clients)
-    for client in np.flatnonzero(sizes == 0):
-        donor = int(np.argmax(sizes))
-        owner[np.flatnonzero(owner == donor)[-1]] = client
-        sizes[donor] -= 1
-        sizes[client] += 1
-    return owner
-
-
-def _communities(adjacency: sp.csr_array, seed: int, resolution: float) -> Ints:
-    """Louvain community of each node; without edges each node is its own."""
-    from sknetwork.clustering import Louvain
-
-    if adjacency.nnz == 0:
-        return np.arange(adjacency.shape[0])
-    algorithm = Louvain(
-        resolution=resolution,
-        shuffle_nodes=True,
-        random_state=seed,
-        return_probs=False,
-        return_aggregate=False,
-    )
-    return np.asarray(algorithm.fit_predict(sp.csr_matrix(adjacency)), np.int64)
-
-
 def _pieces(communities: Ints, clients: int) -> Ints:
     """Sizes of the pieces that the communities, in their order, are split into."""
     fair = -(-int(communities.sum()) // clients)
-    pieces = [size for whole in communities.tolist() for size in _split(whole, -(-whole // fair))]
+    pieces = []
+    for whole in communities.tolist():
+        parts = -(-whole // fair)
+        pieces += [(whole + part) // parts for part in range(parts)]
     while len(pieces) < clients:
         largest = pieces.index(max(pieces))
-        pieces[largest : largest + 1] = _split(pieces[largest], 2)
+        half = pieces[largest] // 2
+        pieces[largest : largest + 1] = [half, pieces[largest] - half]
     return np.array(pieces, np.int64)
-
-
-def _split(size: int, parts: int) -> list[int]:
-    return [(size + part) // parts for part in range(parts)]
 
 
 def _packed(sizes: Ints, bins: int) -> Ints:

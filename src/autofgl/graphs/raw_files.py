@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from autofgl.errors import GraphError
-from autofgl.graphs.client_graph import Bools, ClientGraph, Ints, compact, symmetric_edges
+from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints, compact, symmetric_edges
 
 #: Validation nodes of Planetoid's public split: those that follow the training nodes.
 PLANETOID_VAL = 500
@@ -29,10 +29,6 @@ def read_planetoid(folder: Path, name: str) -> ClientGraph:
 
     Test rows are put where ``test.index`` says. Ids that it skips (15 in CiteSeer) become nodes
     without features and, unlike in PyG, which gives them class 0, without a label.
-
-    Args:
-        folder: Holds the eight files.
-        name: Name inside the file names, in lower case.
     """
     paths = {part: folder / f"ind.{name}.{part}" for part in PLANETOID_PARTS}
     _require(*paths.values())
@@ -53,11 +49,10 @@ def read_planetoid(folder: Path, name: str) -> ClientGraph:
         onehot = np.concatenate([_array(parts["ally"]), _array(parts["ty"])])
         y = np.append(np.where(onehot.any(1), onehot.argmax(1), -1), -1)[place]
         edges = _adjacency_lists(parts["graph"], n)
-        masks = (
-            _mask(n, np.arange(train)),
-            _mask(n, np.arange(train, min(train + PLANETOID_VAL, first))),
-            _mask(n, test),
-        )
+        val = np.arange(train, min(train + PLANETOID_VAL, first))
+        masks = [np.zeros(n, np.bool_) for _ in MASKS]
+        for mask, nodes in zip(masks, (np.arange(train), val, test), strict=True):
+            mask[nodes] = True
         return _graph(f"planetoid:{name}", x, edges, y, masks, onehot.shape[1])
 
 
@@ -72,7 +67,8 @@ def read_attributed(path: Path, name: str) -> ClientGraph:
         x.eliminate_zeros()
         adjacency = _csr_of(arrays, "adj").tocoo()
         edges = symmetric_edges(adjacency.row, adjacency.col, x.shape[0])
-        return _graph(name, x, edges, arrays["labels"])
+        masks = [np.zeros(x.shape[0], np.bool_) for _ in MASKS]
+        return _graph(name, x, edges, arrays["labels"], masks)
 
 
 def read_reddit(folder: Path) -> ClientGraph:
@@ -84,32 +80,17 @@ def read_reddit(folder: Path) -> ClientGraph:
     with _speaking(graph_path), graph_path.open("rb") as handle:
         adjacency = sp.load_npz(handle).tocoo()
         edges = symmetric_edges(adjacency.row, adjacency.col, len(y))
-        masks = (kinds == 1, kinds == 2, kinds == 3)
-        return _graph("reddit", x, edges, y, masks)
+        return _graph("reddit", x, edges, y, [kinds == kind for kind in (1, 2, 3)])
 
 
 def _graph(
-    name: str,
-    x: Any,
-    edges: Ints,
-    y: Any,
-    masks: tuple[Bools, Bools, Bools] | None = None,
-    classes: int | None = None,
+    name: str, x: Any, edges: Ints, y: Any, masks: list[Bools], classes: int | None = None
 ) -> ClientGraph:
-    n = int(x.shape[0])
     y = np.asarray(y).astype(np.int64)
-    masks = masks or (_mask(n), _mask(n), _mask(n))
-    if any(len(part) != n for part in (y, *masks)):
+    if any(len(part) != x.shape[0] for part in (y, *masks)):
         raise ValueError("features, labels and masks differ in length")
     count = int(y.max(initial=-1)) + 1 if classes is None else classes
-    return ClientGraph(name, compact(x), edges, y, *masks, count, np.arange(n))
-
-
-def _mask(n: int, nodes: Ints | None = None) -> Bools:
-    mask = np.zeros(n, np.bool_)
-    if nodes is not None:
-        mask[nodes] = True
-    return mask
+    return ClientGraph.unsplit(name, compact(x), edges, y, count).with_masks(*masks)
 
 
 def _require(*paths: Path) -> None:
@@ -134,11 +115,7 @@ def _speaking(path: Path) -> Iterator[None]:
 def _npz(path: Path) -> Iterator[Mapping[str, Any]]:
     _require(path)
     # Opened here, because np.load leaves a file open that turns out to be damaged.
-    with (
-        _speaking(path),
-        path.open("rb") as handle,
-        np.load(handle, allow_pickle=False) as arrays,
-    ):
+    with _speaking(path), path.open("rb") as handle, np.load(handle, allow_pickle=False) as arrays:
         yield arrays
 
 
@@ -220,12 +197,10 @@ class _RestrictedUnpickler(pickle.Unpickler):
     """An unpickler that imports nothing: it knows the names above and refuses all others."""
 
     def find_class(self, module_name: str, global_name: str, /) -> Any:
-        try:
+        if (module_name, global_name) in _ADMITTED:
             return _ADMITTED[module_name, global_name]
-        except KeyError:
-            raise GraphError(
-                f"refused: it asks for {module_name}.{global_name}, which no Planetoid file needs"
-            ) from None
+        asked = f"{module_name}.{global_name}"
+        raise GraphError(f"refused: it asks for {asked}, which no Planetoid file needs")
 
 
 def _unpickled(path: Path) -> Any:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from autofgl.graphs.catalog import SyntheticSettings
 from autofgl.graphs.client_graph import ClientGraph, Ints, sorted_unique, symmetric_edges
@@ -25,9 +26,7 @@ MISSING_EDGES, ROUNDS = 1e-3, 12
 WORD_POWER = 0.5
 
 
-def generate(
-    settings: SyntheticSettings, rng: np.random.Generator, name: str = "synthetic"
-) -> ClientGraph:
+def generate(settings: SyntheticSettings, rng: Generator, name: str = "synthetic") -> ClientGraph:
     """Draw a graph, without a split.
 
     Where a class has too few pairs of nodes for the edges asked for, there are fewer edges.
@@ -50,7 +49,7 @@ class _Ends:
     right: npt.NDArray[np.float64]  # right border of each of them, [n]
     borders: npt.NDArray[np.float64]  # left border of each class, right one of the last, [k + 1]
     y: Ints  # class of each node, [n]
-    rng: np.random.Generator
+    rng: Generator
 
     def at(self, points: npt.NDArray[np.float64]) -> Ints:
         """The nodes that lie at these points."""
@@ -74,7 +73,7 @@ class _Ends:
         return np.asarray((low * len(self.nodes) + high)[low != high])
 
 
-def _edges(settings: SyntheticSettings, y: Ints, rng: np.random.Generator) -> Ints:
+def _edges(settings: SyntheticSettings, y: Ints, rng: Generator) -> Ints:
     n = settings.nodes
     theta = (1 - rng.random(n)) ** (-1 / (settings.degree_power - 1))
     # Cap the expected degrees at √(n · degree): two hubs then share about one edge.
@@ -85,13 +84,9 @@ def _edges(settings: SyntheticSettings, y: Ints, rng: np.random.Generator) -> In
     ends = _Ends(nodes, right, borders, y, rng)
     total = round(n * settings.degree / 2)
     inside = round(total * settings.homophily)
-    keys = np.concatenate(
-        [
-            _distinct(inside, lambda count: ends.pairs(count, same=True)),
-            _distinct(total - inside, lambda count: ends.pairs(count, same=False)),
-        ]
-    )
-    return symmetric_edges(*np.divmod(keys, n), n)
+    within = _distinct(inside, lambda count: ends.pairs(count, same=True))
+    between = _distinct(total - inside, lambda count: ends.pairs(count, same=False))
+    return symmetric_edges(*np.divmod(np.concatenate([within, between]), n), n)
 
 
 def _distinct(count: int, draw: Callable[[int], Ints]) -> Ints:
@@ -105,7 +100,7 @@ def _distinct(count: int, draw: Callable[[int], Ints]) -> Ints:
     return keys
 
 
-def _words(settings: SyntheticSettings, y: Ints, rng: np.random.Generator) -> sp.csr_array:
+def _words(settings: SyntheticSettings, y: Ints, rng: Generator) -> sp.csr_array:
     """A binary bag of words for each node, ``[n, F]``; every node has at least one word."""
     lengths = np.maximum(rng.poisson(settings.words_per_node, len(y)), 1)
     ends = np.append(0, np.cumsum(lengths))
@@ -122,7 +117,7 @@ def _words(settings: SyntheticSettings, y: Ints, rng: np.random.Generator) -> sp
     return x
 
 
-def _ranks(size: int, count: int, rng: np.random.Generator) -> npt.NDArray[np.int32]:
+def _ranks(size: int, count: int, rng: Generator) -> npt.NDArray[np.int32]:
     """Ranks of words in a vocabulary, by frequency."""
     share = np.cumsum(np.arange(1, size + 1) ** -WORD_POWER)
     ladder = (share / share[-1]).astype(np.float32)

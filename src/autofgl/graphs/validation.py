@@ -11,18 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from autofgl.errors import GraphError
-from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints
-
-_BOUNDARY = ("local", "owner", "remote", "degree")
+from autofgl.graphs.client_graph import BOUNDARY, MASKS, Bools, ClientGraph, Ints
 
 
 def validate_graph(graph: ClientGraph) -> None:
     """Check one client graph for itself. A graph without nodes is valid."""
     _check_arrays(graph)
     _check_features(graph)
-    _check_labels(graph)
-    _check_masks(graph)
-    _check_node_ids(graph)
+    _check_nodes(graph)
     _check_edges(graph)
     _check_boundary(graph)
 
@@ -66,31 +62,23 @@ def _check_arrays(graph: ClientGraph) -> None:
         raise GraphError(f"{graph.name}: 'x' has shape {x.shape}, it must be nodes × features")
     if sp.issparse(x) and x.format != "csr":
         raise GraphError(f"{graph.name}: sparse 'x' is {x.format}, it must be CSR")
-    n = graph.num_nodes
-    _check_array(graph, "x", x, "float32", x.shape)
-    _check_array(graph, "edge_index", graph.edge_index, "int64", (2, graph.edge_index.size // 2))
-    for key in ("y", "node_id"):
-        _check_array(graph, key, getattr(graph, key), "int64", (n,))
-    for key in MASKS:
-        _check_array(graph, key, getattr(graph, key), "bool", (n,))
-    rows = graph.boundary.local.shape[:1]
-    for key in _BOUNDARY:
-        _check_array(graph, f"boundary_{key}", getattr(graph.boundary, key), "int64", rows)
-
-
-def _check_array(
-    graph: ClientGraph, key: str, value: Any, dtype: str, shape: tuple[int, ...]
-) -> None:
-    if value.shape != shape:
-        raise GraphError(
-            f"{graph.name}: '{key}' has shape {value.shape}, it must be {shape} "
-            f"for {graph.num_nodes} nodes"
-        )
-    if value.dtype != np.dtype(dtype):
-        raise GraphError(
-            f"{graph.name}: '{key}' is {value.dtype}, it must be {dtype}: "
-            f"convert it with .astype('{dtype}')"
-        )
+    n, edges, boundary = (graph.num_nodes,), graph.edge_index, graph.boundary
+    wanted: dict[str, tuple[Any, str, tuple[int, ...]]] = {
+        "x": (x, "float32", x.shape),
+        "edge_index": (edges, "int64", (2, edges.size // 2)),
+        **{key: (getattr(graph, key), "int64", n) for key in ("y", "node_id")},
+        **{key: (getattr(graph, key), "bool", n) for key in MASKS},
+    }
+    for key in BOUNDARY:
+        wanted[f"boundary_{key}"] = (getattr(boundary, key), "int64", boundary.local.shape[:1])
+    for key, (value, dtype, shape) in wanted.items():
+        where = f"{graph.name}: '{key}'"
+        if value.shape != shape:
+            fits = f"it must be {shape} for {graph.num_nodes} nodes"
+            raise GraphError(f"{where} has shape {value.shape}, {fits}")
+        if value.dtype != np.dtype(dtype):
+            advice = f"it must be {dtype}: convert it with .astype('{dtype}')"
+            raise GraphError(f"{where} is {value.dtype}, {advice}")
 
 
 def _check_features(graph: ClientGraph) -> None:
@@ -113,7 +101,8 @@ def _check_features(graph: ClientGraph) -> None:
     _fail(graph, "features are not finite", bad, "node", "replace NaN and infinity in 'x'")
 
 
-def _check_labels(graph: ClientGraph) -> None:
+def _check_nodes(graph: ClientGraph) -> None:
+    """Labels, masks and ids."""
     if graph.classes < 1:
         raise GraphError(
             f"{graph.name}: the number of classes is {graph.classes}: "
@@ -122,18 +111,12 @@ def _check_labels(graph: ClientGraph) -> None:
     bad = (graph.y < -1) | (graph.y >= graph.classes)
     advice = f"use 0..{graph.classes - 1}, or -1 where unknown"
     _fail(graph, "labels are out of range", bad, "node", advice)
-
-
-def _check_masks(graph: ClientGraph) -> None:
     masks = np.stack([getattr(graph, key) for key in MASKS])
     advice = "put each node into one of train_mask, val_mask and test_mask at most"
     _fail(graph, "masks overlap", masks.sum(axis=0) > 1, "node", advice)
     for key, mask in zip(MASKS, masks, strict=True):
         bad = mask & (graph.y < 0)
         _fail(graph, f"nodes in {key} have no label", bad, "node", "unset the mask where y is -1")
-
-
-def _check_node_ids(graph: ClientGraph) -> None:
     order = np.argsort(graph.node_id, kind="stable")
     ids = graph.node_id[order]
     repeated = np.zeros(graph.num_nodes, np.bool_)
@@ -151,14 +134,11 @@ def _check_edges(graph: ClientGraph) -> None:
     forth = edges[0] * n + edges[1]
     back = edges[1] * n + edges[0]
     if not np.array_equal(np.sort(forth), np.sort(back)):
-        _fail(
-            graph,
-            "edges lack their reverse",
-            _without_reverse(forth, back),
-            "edge",
+        advice = (
             "list each edge once in both directions, as in "
-            "np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)",
+            "np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)"
         )
+        _fail(graph, "edges lack their reverse", _without_reverse(forth, back), "edge", advice)
 
 
 def _without_reverse(forth: Ints, back: Ints) -> Bools:

@@ -21,14 +21,11 @@ from autofgl.seeding import numpy_generator
 
 
 class Baseline(ABC):
-    """Remembers which candidates were asked or told, so that none is asked again.
+    """Remembers which candidates were asked or told, so that none is asked again."""
 
-    Args:
-        space: The space.
-    """
-
-    def __init__(self, space: SearchSpace) -> None:
+    def __init__(self, space: SearchSpace, rng: np.random.Generator | int) -> None:
         self.space = space
+        self._rng = rng
         self._count = 0
         self._seen: dict[Hashable, Candidate] = {}
 
@@ -42,7 +39,7 @@ class Baseline(ABC):
         while len(asked) < n and (candidate := self._next()) is not None:
             self._remember(candidate)
             asked.append(candidate)
-        return self.space.candidates(self.space.stack(asked))
+        return self.space.candidates(asked)
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
         """Remember the candidates; losses teach it nothing."""
@@ -53,22 +50,22 @@ class Baseline(ABC):
                 self._remember(candidate)
 
     def fail(self, candidate: Candidate) -> None:
-        """Forget a candidate that was asked, so that it may be asked again.
-
-        Raises:
-            SearchError: It was not asked.
-        """
+        """Forget a candidate that was asked, so that it may be asked again."""
         if self._seen.pop(self.space.key(self.space.check(candidate)), None) is None:
             raise SearchError("only a candidate that was asked can fail")
 
     def state(self) -> State:
-        """The candidates that were asked or told, and how many."""
-        seen = self.space.candidates(self.space.stack(self._seen.values()))
-        return {"seen": seen, "count": self._count}
+        """What was asked or told, how many that were, and the generator if there is one."""
+        state = {"seen": self.space.candidates(self._seen.values()), "count": self._count}
+        if isinstance(self._rng, np.random.Generator):
+            state["rng"] = rng_state(self._rng)
+        return state
 
     def load_state(self, state: State) -> None:
         """See :class:`~autofgl.search.searcher.Searcher`."""
         seen = self.space.checked(state["seen"])
+        if isinstance(self._rng, np.random.Generator):
+            load_rng(self._rng, state["rng"])
         self._seen = dict(zip(self.space.keys(seen), seen, strict=True))
         self._count = state["count"]
 
@@ -80,30 +77,9 @@ class Baseline(ABC):
 class RandomSearch(Baseline):
     """Draws candidates and repeats none while there are others.
 
-    When a space that is small enough to list is used up, the next round over it begins.
-
-    Args:
-        space: The space.
-        rng: Random generator. A seed instead gives every candidate a generator of its own.
+    When a space that is small enough to list is used up, the next round over it begins. A seed
+    instead of a generator gives every candidate a generator of its own.
     """
-
-    def __init__(self, space: SearchSpace, rng: np.random.Generator | int) -> None:
-        super().__init__(space)
-        self._rng = rng
-
-    def state(self) -> State:
-        """What was seen, and the generator if there is one."""
-        state = super().state()
-        if isinstance(self._rng, np.random.Generator):
-            state["rng"] = rng_state(self._rng)
-        return state
-
-    def load_state(self, state: State) -> None:
-        """See :class:`~autofgl.search.searcher.Searcher`."""
-        self.space.checked(state["seen"])
-        if isinstance(self._rng, np.random.Generator):
-            load_rng(self._rng, state["rng"])
-        super().load_state(state)
 
     def _next(self) -> Candidate:
         rng = self._rng
@@ -122,18 +98,12 @@ class RandomSearch(Baseline):
 class GridSearch(Baseline):
     """Asks for every candidate once, the last gene changing fastest, and then for none.
 
-    Optuna's ``GridSampler`` takes the same points in random order and does not return to those
-    that failed.
-
-    Args:
-        space: The space; it has no continuum.
-
-    Raises:
-        SearchError: The space cannot be listed.
+    The space has no continuum. Optuna's ``GridSampler`` takes the same points in random order and
+    does not return to those that failed.
     """
 
     def __init__(self, space: SearchSpace) -> None:
-        super().__init__(space)
+        super().__init__(space, 0)
         if space.size == math.inf:
             raise SearchError("a grid needs genes with a list of values")
 

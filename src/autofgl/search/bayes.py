@@ -13,19 +13,14 @@ whether a search was ever interrupted.
 
 import logging
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna import distributions as optuna_genes
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from autofgl.search.genes import Categorical, Float, Gene, Integer, LogFloat, Ordinal, plain_value
@@ -42,15 +37,9 @@ _RUNNING, _COMPLETE, _FAIL = TrialState.RUNNING, TrialState.COMPLETE, TrialState
 class Bayes:
     """Gaussian process and expected improvement.
 
-    Args:
-        space: The space.
-        seed: Random seed.
-        startup: Trials of the space-filling design; the process is used from then on.
-        path: SQLite file that keeps the study, so that a search goes on with its trials after a
-            crash, and so that Optuna's own tools can read it. In memory without one.
-
-    Raises:
-        SearchError: There is no trial to start with, or the file is of another space.
+    The first ``startup`` trials are of the space-filling design. The study is kept in memory, or in
+    an SQLite file at ``path``, so that a search goes on with its trials after a crash, and so that
+    Optuna's own tools can read it.
     """
 
     def __init__(
@@ -80,7 +69,7 @@ class Bayes:
         while len(asked) < n:
             asked.append(self._propose(self.trials))
             self._study.add_trial(self._trial(self._params(asked[-1]), _RUNNING))
-        return self.space.candidates(self.space.stack(asked))
+        return self.space.candidates(asked)
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
         """See :class:`~autofgl.search.searcher.Searcher`. What is told twice stays as it is."""
@@ -101,12 +90,11 @@ class Bayes:
 
     def state(self) -> State:
         """All trials, as Optuna names their parameters and states."""
-        return {
-            "trials": [
-                {"params": trial.params, "state": trial.state.name, "values": trial.values or []}
-                for trial in self.trials
-            ]
-        }
+        trials = [
+            {"params": trial.params, "state": trial.state.name, "values": trial.values or []}
+            for trial in self.trials
+        ]
+        return {"trials": trials}
 
     def load_state(self, state: State) -> None:
         """Continue where :meth:`state` was taken; a file that has more trials counts."""
@@ -147,15 +135,14 @@ class Bayes:
 
         rng = numpy_generator(self._seed, "design")
         places = qmc.LatinHypercube(len(self.space.genes), rng=rng).random(self._startup)
-        pairs = zip(self.space.genes, places[number], strict=True)
-        return self.space.build(_at(gene, float(place)) for gene, place in pairs)
+        return self.space.build(map(_at, self.space.genes, places[number].tolist()))
 
     def _best_expected(self, trials: list[FrozenTrial]) -> Candidate:
         seed = child_seed(self._seed, "trial", len(trials)) % 2**32
         sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=0)
         study = optuna.create_study(sampler=sampler)
         losses = [trial.value for trial in trials if trial.value is not None]
-        worst = max((loss for loss in losses if math.isfinite(loss)), default=0.0)
+        worst = max(filter(math.isfinite, losses), default=0.0)
         for trial in trials:
             if trial.state != _FAIL:
                 loss = None if trial.value is None else min(trial.value, worst)
@@ -167,11 +154,17 @@ class Bayes:
         return create_trial(state=state, value=loss, params=params, distributions=of_space)
 
     def _params(self, candidate: Candidate) -> dict[str, Any]:
-        pairs = zip(self.space.genes, self.space.labels, strict=True)
-        return {gene.name: _parameter(gene, candidate[label]) for gene, label in pairs}
+        """Optuna's parameters of a candidate; of an ordinal gene it is the place of the value."""
+        params = {}
+        for gene, label in zip(self.space.genes, self.space.labels, strict=True):
+            value = plain_value(candidate[label])
+            params[gene.name] = gene.choices.index(value) if isinstance(gene, Ordinal) else value
+        return params
 
     def _candidate(self, trial: FrozenTrial | optuna.Trial) -> Candidate:
-        values = (_value(gene, trial.params[gene.name]) for gene in self.space.genes)
+        """The candidate of which :meth:`_params` gives these parameters."""
+        pairs = [(gene, trial.params[gene.name]) for gene in self.space.genes]
+        values = (gene.choices[at] if isinstance(gene, Ordinal) else at for gene, at in pairs)
         return self.space.check(self.space.build(values))
 
     def _key(self, trial: FrozenTrial) -> Hashable:
@@ -180,22 +173,17 @@ class Bayes:
     def _latest(self, candidate: Candidate, state: TrialState) -> int | None:
         """Number of the last trial of a candidate that is in this state."""
         key = self.space.key(candidate)
-        numbers = (
-            trial.number
-            for trial in reversed(self.trials)
-            if trial.state == state and self._key(trial) == key
-        )
-        return next(numbers, None)
+        for trial in reversed(self.trials):
+            if trial.state == state and self._key(trial) == key:
+                return trial.number
+        return None
 
 
 class MedianRule:
     """Ends hopeless trials early (Golovin et al., Google Vizier, 2017): Optuna's ``MedianPruner``.
 
-    A trial is hopeless if its best loss so far is above the median of what earlier trials had.
-
-    Args:
-        startup: Trials that are never ended early.
-        warmup: Steps of a trial before it may be ended.
+    A trial is hopeless if its best loss so far is above the median of what earlier trials had; not
+    one of the first ``startup`` trials, and none in its first ``warmup`` steps.
     """
 
     def __init__(self, startup: int = 5, warmup: int = 10) -> None:
@@ -229,14 +217,11 @@ class MedianRule:
         """Continue where :meth:`state` was taken."""
         self._study = optuna.create_study(pruner=self._pruner)
         self.begin()
-        for curve in state["curves"]:
-            self._report(curve)
-            self.end()
-        self._report(state["best"])
-
-    def _report(self, curve: Sequence[float]) -> None:
-        for loss in curve:
-            self.hopeless(loss)
+        for number, curve in enumerate([*state["curves"], state["best"]], 1):
+            for loss in curve:
+                self.hopeless(loss)
+            if number <= len(state["curves"]):
+                self.end()
 
 
 def _open_study(path: Path | None) -> optuna.Study:
@@ -258,30 +243,19 @@ def _open_study(path: Path | None) -> optuna.Study:
     return optuna.create_study(storage=storage, study_name="autofgl", load_if_exists=True)
 
 
-def _distribution(gene: Gene) -> BaseDistribution:
+def _distribution(gene: Gene) -> optuna_genes.BaseDistribution:
     """What Optuna calls a gene. Numbers in order are the places of a list, evenly apart."""
     match gene:
         case Ordinal():
-            return IntDistribution(0, len(gene.choices) - 1)
+            return optuna_genes.IntDistribution(0, len(gene.choices) - 1)
         case Integer():
-            return IntDistribution(gene.low, gene.high)
-        case LogFloat():
-            return FloatDistribution(gene.low, gene.high, log=True)
+            return optuna_genes.IntDistribution(gene.low, gene.high)
         case Float():
-            return FloatDistribution(gene.low, gene.high)
+            log = isinstance(gene, LogFloat)
+            return optuna_genes.FloatDistribution(gene.low, gene.high, log=log)
         case Categorical():
-            return CategoricalDistribution([*gene.choices])
+            return optuna_genes.CategoricalDistribution([*gene.choices])
     raise SearchError(f"gene '{gene.name}' is of a kind that Optuna has no name for")
-
-
-def _value(gene: Gene, parameter: Any) -> Any:
-    """The gene's value for a parameter of Optuna."""
-    return gene.choices[parameter] if isinstance(gene, Ordinal) else parameter
-
-
-def _parameter(gene: Gene, value: Any) -> Any:
-    """The parameter of Optuna for a gene's value."""
-    return gene.choices.index(value) if isinstance(gene, Ordinal) else plain_value(value)
 
 
 def _at(gene: Gene, place: float) -> Any:

@@ -12,18 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 
-from autofgl.search.searcher import (
-    Candidate,
-    Candidates,
-    Losses,
-    SearchError,
-    State,
-    as_losses,
-    load_rng,
-    rng_state,
-)
-from autofgl.search.space import TRIES, Population, SearchSpace
+from autofgl.search.searcher import Candidate, Candidates, Losses, SearchError, State, as_losses
+from autofgl.search.space import TRIES, Population, SearchSpace, Seeded
 
 #: Values of n candidates: ``[n]`` of one objective, or ``[n, k]`` of several.
 Values = npt.NDArray[np.float64]
@@ -32,20 +24,11 @@ Rows = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Variation:
-    """How children come about.
+    """How children come about."""
 
-    Attributes:
-        entrants: Candidates in a tournament.
-        crossover: Probability that a gene comes from the second parent.
-        mutation: Probability that a gene changes.
-
-    Raises:
-        SearchError: A value makes no sense.
-    """
-
-    entrants: int = 2
-    crossover: float = 0.5
-    mutation: float = 1 / 8
+    entrants: int = 2  # candidates in a tournament
+    crossover: float = 0.5  # probability that a gene comes from the second parent
+    mutation: float = 1 / 8  # probability that a gene changes
 
     def __post_init__(self) -> None:
         if self.entrants < 1 or not 0 <= self.crossover <= 1 or not 0 < self.mutation <= 1:
@@ -55,7 +38,7 @@ class Variation:
 DEFAULT = Variation()
 
 
-def tournament(losses: Losses, n: int, size: int, rng: np.random.Generator) -> Rows:
+def tournament(losses: Losses, n: int, size: int, rng: Generator) -> Rows:
     """Indices [n] of the winners of ``n`` tournaments among ``size`` random entrants each."""
     entrants = rng.integers(0, len(losses), (n, size))
     winners = np.argmin(losses[entrants], axis=1, keepdims=True)
@@ -74,7 +57,7 @@ def fresh_mutant(
     candidate: Candidate,
     taken: Container[Hashable],
     rate: float,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Candidate:
     """The candidate itself if it is not taken, else the first free mutant on a random walk from it.
 
@@ -88,11 +71,7 @@ def fresh_mutant(
 
 
 def without_repeats(
-    space: SearchSpace,
-    population: Population,
-    taken: set[Hashable],
-    rate: float,
-    rng: np.random.Generator,
+    space: SearchSpace, population: Population, taken: set[Hashable], rate: float, rng: Generator
 ) -> Population:
     """The population with all that is taken, or that an earlier row has, made mutants."""
     taken = set(taken)
@@ -108,7 +87,7 @@ def offspring(
     parents: Population,
     losses: Losses,
     n: int,
-    rng: np.random.Generator,
+    rng: Generator,
     variation: Variation = DEFAULT,
 ) -> Population:
     """``n`` children of tournament winners, none of them equal to a parent or to another.
@@ -171,52 +150,47 @@ def crowding(values: Values) -> Losses:
     return room
 
 
-class Evolution:
+class Evolution(Seeded):
     """A population that keeps the best of parents and children.
 
-    The first ``size`` candidates are random. From then on children are asked, and what is told
-    competes with the population for its places. A candidate that is told again takes its new loss.
-
-    Args:
-        space: The space.
-        size: |P|.
-        rng: Random generator.
-        variation: How children come about.
-        initial: Candidates to be asked first, for a warm start.
-
-    Raises:
-        SearchError: There is no place in the population, or an initial one is not of the space.
+    ``initial`` candidates are asked first, for a warm start, then random ones until the population
+    has its ``size`` |P|, then children. What is told competes with the population for its places.
+    A candidate that is told again takes its new loss.
     """
 
     def __init__(
         self,
         space: SearchSpace,
         size: int,
-        rng: np.random.Generator,
+        rng: Generator,
         variation: Variation = DEFAULT,
         initial: Candidates = (),
     ) -> None:
         if size < 1:
             raise SearchError(f"a population needs at least one candidate, not {size}")
-        self.space = space
+        super().__init__(space, rng)
         self.size = size
         self.variation = variation
         self.population = space.stack([])
         self.losses: Losses = np.zeros(0)
-        self._rng = rng
         self._queue = space.checked(initial)
 
     def ask(self, n: int = 1) -> Candidates:
         """Initial candidates, then random ones until the population is full, then children."""
+        space = self.space
         queued, self._queue = self._queue[:n], self._queue[n:]
         missing = n - len(queued)
-        if len(self.population) < self.size:
-            more = self._random(missing, {*self.space.keys(queued)})
+        if len(self.population) >= self.size:
+            parents = (self.population, self.losses)
+            more = offspring(space, *parents, missing, self._rng, self.variation)
         else:
-            more = offspring(
-                self.space, self.population, self.losses, missing, self._rng, self.variation
-            )
-        return self.space.candidates(np.concatenate([queued, more]))
+            taken = {*space.keys(queued), *space.keys(self.population)}
+            fresh = []
+            for _ in range(missing):
+                fresh.append(space.fresh(taken, self._rng))
+                taken.add(space.key(fresh[-1]))
+            more = space.stack(fresh)
+        return space.candidates(np.concatenate([queued, more]))
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
         """Let the candidates compete with the population."""
@@ -229,30 +203,14 @@ class Evolution:
         best = survivors(self.space, population, all_losses, self.size)
         self.population, self.losses = population[best], all_losses[best]
 
-    def fail(self, candidate: Candidate) -> None:
-        """Nothing is remembered of what was asked."""
-        self.space.check(candidate)
-
-    def state(self) -> State:
-        """Generator, population, its losses, and what is left of the initial candidates."""
+    def _memory(self) -> State:
         return {
-            "rng": rng_state(self._rng),
             "population": self.space.candidates(self.population),
             "losses": self.losses,
             "queue": self.space.candidates(self._queue),
         }
 
-    def load_state(self, state: State) -> None:
-        """See :class:`~autofgl.search.searcher.Searcher`."""
+    def _remember(self, state: State) -> None:
         population, queue = (self.space.checked(state[key]) for key in ("population", "queue"))
         losses = as_losses(state["losses"], len(population))
-        load_rng(self._rng, state["rng"])
         self.population, self.losses, self._queue = population, losses, queue
-
-    def _random(self, n: int, taken: set[Hashable]) -> Population:
-        taken |= {*self.space.keys(self.population)}
-        fresh = []
-        for _ in range(n):
-            fresh.append(self.space.fresh(taken, self._rng))
-            taken.add(self.space.key(fresh[-1]))
-        return self.space.stack(fresh)

@@ -52,10 +52,6 @@ class Memo:
     """Evaluates every network once, however often and in whichever form it is asked for.
 
     It holds as long as the weights do: :meth:`clear` it when they change.
-
-    Args:
-        space: The space.
-        evaluate: Gives the losses of candidates that were not evaluated yet.
     """
 
     def __init__(self, space: SearchSpace, evaluate: Evaluate) -> None:
@@ -98,9 +94,6 @@ def quotas(population: int, gamma: float, val_counts: Sequence[int]) -> Quotas:
     remainders: whole parts first, and what is left goes to the largest fractions, on a tie to the
     controller and then to the earlier client. The paper's sum over i in the client's share is an
     evident slip. If nobody has validation nodes, all places are the controller's.
-
-    Raises:
-        SearchError: γ is not in [0, 1], or a count is negative.
     """
     if population < 0 or not 0 <= gamma <= 1 or min(val_counts, default=0) < 0:
         raise SearchError(f"no quotas for |P| {population}, γ {gamma}, nodes {list(val_counts)}")
@@ -175,21 +168,11 @@ def next_population(
 ) -> Population:
     """The next P (Algorithm 1, controller lines 5 and 6).
 
-    First the controller's codes, best first, then the clients'. The controller fills the places
-    that the clients' codes leave. With every client's full quota these are its own |P| (1 - γ); if
-    a client was lost, its places are filled too. Repeated codes mutate.
-
-    Args:
-        space: The space.
-        client_codes: P'_Gi of each client that answered.
-        shared: P_FL.
-        losses: FLL(P_FL).
-        size: |P|.
-        rng: Random generator.
-        variation: Has the rate of mutation.
-
-    Raises:
-        SearchError: A client's code is not of the space, or there are more than |P|.
+    It has ``size`` |P| codes: first the controller's, the best of ``shared`` P_FL by its ``losses``
+    FLL(P_FL), then the ``client_codes`` P'_Gi of each client that answered; a :class:`SearchError`
+    if one is not of the space. The controller fills the places that the clients leave. With every
+    client's full quota these are its own |P| (1 - γ); if a client was lost, its places are filled
+    too. Repeated codes mutate.
     """
     received = np.concatenate([space.stack([]), *map(space.checked, client_codes)])
     if len(received) > size:

@@ -15,11 +15,7 @@ Value: TypeAlias = str | bool | int | float
 
 @dataclass(frozen=True)
 class Gene(ABC):
-    """One choice of a candidate.
-
-    Attributes:
-        name: Its key in a chromosome.
-    """
+    """One choice of a candidate; ``name`` is its key in a chromosome."""
 
     name: str
 
@@ -29,16 +25,13 @@ class Gene(ABC):
         """All values in order, or None where there is a continuum of them."""
 
     @abstractmethod
-    def draw(self, rng: np.random.Generator) -> Value:
-        """A random value."""
-
-    @abstractmethod
     def check(self, value: Any) -> Value:
-        """The value as a plain Python one.
+        """The value as a plain Python one; one of another type or out of range is refused."""
 
-        Raises:
-            SearchError: It is of another type, or outside the gene's range.
-        """
+    def draw(self, rng: np.random.Generator) -> Value:
+        """A random value; where they can be listed, all are equally likely."""
+        values = self.values or ()
+        return values[int(rng.integers(len(values)))]
 
     def other(self, value: Any, rng: np.random.Generator) -> Value:
         """A random value that is not this one, where there is a choice."""
@@ -60,7 +53,7 @@ class Gene(ABC):
 
 @dataclass(frozen=True)
 class Categorical(Gene):
-    """One of some named things, all equally likely; 1, 1.0 and True are three of them."""
+    """One of some named things; 1, 1.0 and True are three of them."""
 
     choices: tuple[Value, ...]
 
@@ -76,10 +69,6 @@ class Categorical(Gene):
     def values(self) -> Sequence[Value]:
         """The choices."""
         return self.choices
-
-    def draw(self, rng: np.random.Generator) -> Value:
-        """A random choice."""
-        return self.choices[int(rng.integers(len(self.choices)))]
 
     def check(self, value: Any) -> Value:
         """See :meth:`Gene.check`."""
@@ -103,7 +92,7 @@ class Ordinal(Categorical):
 
 @dataclass(frozen=True)
 class Integer(Gene):
-    """A whole number from ``low`` to ``high``, both included, all equally likely."""
+    """A whole number from ``low`` to ``high``, both included."""
 
     low: int
     high: int
@@ -116,10 +105,6 @@ class Integer(Gene):
     def values(self) -> Sequence[Value]:
         """The numbers."""
         return range(self.low, self.high + 1)
-
-    def draw(self, rng: np.random.Generator) -> int:
-        """A random number of the range."""
-        return int(rng.integers(self.low, self.high, endpoint=True))
 
     def check(self, value: Any) -> int:
         """See :meth:`Gene.check`."""

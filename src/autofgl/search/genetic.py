@@ -9,17 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.search.searcher import (
-    Candidate,
-    Candidates,
-    Losses,
-    SearchError,
-    State,
-    as_losses,
-    load_rng,
-    rng_state,
-)
-from autofgl.search.space import TRIES, SearchSpace
+from autofgl.search.searcher import Candidate, Candidates, Losses, SearchError, State, as_losses
+from autofgl.search.space import TRIES, SearchSpace, Seeded
 
 
 @dataclass(frozen=True)
@@ -35,9 +26,6 @@ class Breeding:
             All places that are left go to children, so it is no probability of having a child.
         mutation: Probability that a child is mutated (step 5: "some chromosomes may undergo
             mutation, while others may not"). One gene with a choice then takes another value.
-
-    Raises:
-        SearchError: A rate is no probability.
     """
 
     retention: float = 0.4
@@ -64,28 +52,18 @@ def select_parents(
     return [*order[:kept].tolist(), *order[kept:][lucky].tolist()][: len(order) - 1]
 
 
-class Genetic:
+class Genetic(Seeded):
     """A population in which the best, and a few others, live on and have children.
 
-    The first population is ``initial``, filled up with random candidates. When the losses of all
-    its members are there, the next one is bred. Nothing that was ever told is bred again, and a
-    population holds no candidate twice, unless the space is used up. Losses are remembered, so
-    those that live on are not asked again.
+    The first population is ``initial``, such as the last one of an earlier search, without repeats
+    and what exceeds ``size``, filled up with random candidates. When the losses of all its members
+    are there, the next one is bred. Nothing that was ever told is bred again, and a population
+    holds no candidate twice, unless the space is used up. Losses are remembered, so those that live
+    on are not asked again.
 
     Where losses cease to hold, as those of a client do when it receives new global weights,
     :meth:`renew` has the present population measured again: the paper's "chromosomes from the last
     round are retained as the first chromosomes".
-
-    Args:
-        space: The space.
-        rng: Random generator.
-        size: Candidates in a population, at least two.
-        breeding: How the next one comes about.
-        initial: Members of the first population: the settings of the environment, or the last
-            population of an earlier search. Repeats, and what exceeds ``size``, are left out.
-
-    Raises:
-        SearchError: The size makes no sense, or an initial candidate is not of the space.
     """
 
     def __init__(
@@ -98,17 +76,16 @@ class Genetic:
     ) -> None:
         if size < 2:
             raise SearchError(f"a population needs at least two candidates, not {size}")
-        self.space = space
+        super().__init__(space, rng)
         self.size = size
         self.breeding = breeding
         self.generation = 0
-        self._rng = rng
         self._measured: dict[Hashable, tuple[Candidate, float]] = {}
         given: dict[Hashable, Candidate] = {}
         for one in space.checked(initial):
             given.setdefault(space.key(one), one)
         self.population = [*given.values()][:size]
-        self._fill(set(given), self._random)
+        self._fill(set(given), lambda: space.draw(rng))
         self._pending = list(self.population)
 
     @property
@@ -120,14 +97,13 @@ class Genetic:
         return candidate.copy(), loss
 
     def ask(self, n: int | None = None) -> Candidates:
-        """Members of the population whose loss is missing: all, or the first ``n``.
+        """Members of the population whose loss is missing, asked before or not: all, or at most n.
 
-        There may be fewer than ``n``, but none only for ``n`` = 0. What was asked and not told is
-        asked again. When the losses of all members are there, the next population is bred first.
+        When the losses of all members are there, the next population is bred first.
         """
         if not self._pending:
             self._breed()
-        return self._plain(self._pending[:n])
+        return self.space.candidates(self._pending[:n])
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
         """See :class:`~autofgl.search.searcher.Searcher`; strangers are remembered and no more."""
@@ -136,10 +112,6 @@ class Genetic:
         keys = self.space.keys(checked)
         self._measured.update(zip(keys, zip(checked, values, strict=True), strict=True))
         self._pending = [one for one in self._pending if self.space.key(one) not in keys]
-
-    def fail(self, candidate: Candidate) -> None:
-        """It stays among those that are asked."""
-        self.space.check(candidate)
 
     def renew(self, guests: Candidates = ()) -> None:
         """Forget all losses, since they do not hold any more; the population is asked again.
@@ -153,19 +125,16 @@ class Genetic:
         self.population = [*self.population[: self.size - len(missing)], *missing]
         self._pending = list(self.population)
 
-    def state(self) -> State:
-        """Generator, population, what was measured, and what is left to ask."""
+    def _memory(self) -> State:
         return {
-            "rng": rng_state(self._rng),
             "generation": self.generation,
-            "population": self._plain(self.population),
-            "pending": self._plain(self._pending),
-            "measured": self._plain(one for one, _ in self._measured.values()),
+            "population": self.space.candidates(self.population),
+            "pending": self.space.candidates(self._pending),
+            "measured": self.space.candidates(one for one, _ in self._measured.values()),
             "losses": np.array([loss for _, loss in self._measured.values()], np.float64),
         }
 
-    def load_state(self, state: State) -> None:
-        """See :class:`~autofgl.search.searcher.Searcher`."""
+    def _remember(self, state: State) -> None:
         population, pending, candidates = (
             [*self.space.checked(state[key])] for key in ("population", "pending", "measured")
         )
@@ -175,12 +144,8 @@ class Genetic:
         accounted = measured.keys() | set(map(self.space.key, pending))
         if len(population) != self.size or not accounted >= set(map(self.space.key, population)):
             raise SearchError(f"not the state of a population of {self.size}")
-        load_rng(self._rng, state["rng"])
         self.generation, self.population = state["generation"], population
         self._pending, self._measured = pending, measured
-
-    def _plain(self, candidates: Candidates) -> Candidates:
-        return self.space.candidates(self.space.stack(candidates))
 
     def _breed(self) -> None:
         """Steps 3 to 5 of section 3.1."""
@@ -199,9 +164,6 @@ class Genetic:
             one = self._fresh(make(), taken)
             taken.add(self.space.key(one))
             self.population.append(one)
-
-    def _random(self) -> Candidate:
-        return self.space.draw(self._rng)
 
     def _child(self, parents: Sequence[Candidate]) -> Candidate:
         """A child of two different parents, where there are two."""
@@ -238,4 +200,4 @@ class RandomChromosomes(Genetic):
     """
 
     def _child(self, parents: Sequence[Candidate]) -> Candidate:  # noqa: ARG002
-        return self._random()
+        return self.space.draw(self._rng)

@@ -14,17 +14,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.search.searcher import (
-    Candidate,
-    Candidates,
-    Losses,
-    SearchError,
-    State,
-    as_losses,
-    load_rng,
-    rng_state,
-)
-from autofgl.search.space import TRIES, Code, Codes, SearchSpace
+from autofgl.search.searcher import Candidates, Losses, SearchError, State, as_losses
+from autofgl.search.space import TRIES, Code, Codes, SearchSpace, Seeded
 
 #: Pairs (ε, number of codes that are asked with it); the last ε stays.
 Schedule: TypeAlias = Sequence[tuple[float, int]]
@@ -50,14 +41,13 @@ def likelihood(loss: float) -> float:
     return math.exp(-loss)
 
 
-class QLearning:
+class QLearning(Seeded):
     """A table of values, an ε-greedy policy and experience replay.
 
-    Like MetaQNN it does not ask for a network twice as long as the policy can find another.
+    Like MetaQNN it does not ask for a network twice as long as the policy can find another. The
+    space has no continuum; its codes are what the agent plays.
 
     Args:
-        space: The space, without a continuum; its codes are what the agent plays.
-        rng: Random generator.
         schedule: ε by the number of codes asked; see :func:`scaled_schedule`.
         memory: How many previous genes a state holds.
         rate: Learning rate of the Bellman update. The papers' 0.01 is for ten thousand codes;
@@ -65,9 +55,6 @@ class QLearning:
         replay: Codes that are sampled from the experience and learned from at each tell.
         initial: First value of every action.
         reward: Maps a finite loss to what is maximized; a diverged code has the lowest so far.
-
-    Raises:
-        SearchError: An option makes no sense.
     """
 
     def __init__(
@@ -86,14 +73,13 @@ class QLearning:
             raise SearchError(f"memory {memory}, rate {rate}, replay {replay} make no sense")
         if not schedule or not all(0 <= epsilon <= 1 <= n + 1 for epsilon, n in schedule):
             raise SearchError(f"a schedule is pairs of ε in [0, 1] and a count, not {schedule}")
-        self.space = space
+        super().__init__(space, rng)
         self.schedule = tuple(schedule)
         self.memory = memory
         self.rate = rate
         self.replay = replay
         self.reward = reward
         self._vectors = Codes(space.cardinalities)
-        self._rng = rng
         self._asked = 0
         self._values = [np.full(shape, initial, np.float64) for shape in self._shapes()]
         self._codes = self._vectors.stack([])
@@ -112,19 +98,29 @@ class QLearning:
 
     def ask(self, n: int = 1) -> Candidates:
         """Candidates that the policy makes, new ones if it can."""
-        asked: list[Code] = []
+        asked = []
         taken = set(self._seen)
         for _ in range(n):
-            asked.append(self._unseen(taken))
-            taken.add(self._key(asked[-1]))
+            for _ in range(TRIES):
+                candidate = self.space.decode(self._sample()[None])[0]
+                key = self.space.key(candidate)
+                if key not in taken:
+                    break
+            asked.append(candidate)
+            taken.add(key)
             self._asked += 1
-        return self.space.candidates(self.space.decode(self._vectors.stack(asked)))
+        return self.space.candidates(asked)
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
         """Add the candidates to the experience, learn from them, then from a replayed sample."""
         checked = self.space.checked(candidates)
         codes = self.space.encode(checked)
-        rewards = self._to_rewards(as_losses(losses, len(codes)))
+        values = as_losses(losses, len(codes))
+        diverged = np.isinf(values)
+        rewards = np.zeros(len(codes))
+        rewards[~diverged] = [self.reward(loss) for loss in values[~diverged]]
+        finite = np.concatenate([self._rewards, rewards[~diverged]])
+        rewards[diverged] = finite.min() if finite.size else 0.0
         self._codes = np.concatenate([self._codes, codes])
         self._rewards = np.concatenate([self._rewards, rewards])
         self._seen.update(self.space.keys(checked))
@@ -134,27 +130,19 @@ class QLearning:
         for row in self._rng.integers(0, max(len(self._codes), 1), replay):
             self._learn(self._codes[row], self._rewards[row])
 
-    def fail(self, candidate: Candidate) -> None:
-        """What was only asked taught it nothing."""
-        self.space.check(candidate)
-
-    def state(self) -> State:
-        """Generator, values, experience and the place in the schedule."""
+    def _memory(self) -> State:
         return {
-            "rng": rng_state(self._rng),
             "asked": self._asked,
             "values": [values.copy() for values in self._values],
             "codes": self._codes,
             "rewards": self._rewards,
         }
 
-    def load_state(self, state: State) -> None:
-        """See :class:`~autofgl.search.searcher.Searcher`."""
+    def _remember(self, state: State) -> None:
         codes = self._vectors.checked(state["codes"])
         values = [np.array(table, np.float64) for table in state["values"]]
         if [table.shape for table in values] != self._shapes():
             raise SearchError("the saved values belong to another space or another memory")
-        load_rng(self._rng, state["rng"])
         self._values, self._codes, self._asked = values, codes, state["asked"]
         self._rewards = np.array(state["rewards"], np.float64)
         self._seen = set(self.space.keys(self.space.decode(codes)))
@@ -166,19 +154,7 @@ class QLearning:
 
     def _actions(self, code: list[int], gene: int) -> npt.NDArray[np.float64]:
         """A view of the values of all choices of a gene after the genes before it."""
-        before = code[max(0, gene - self.memory) : gene]
-        actions: npt.NDArray[np.float64] = self._values[gene][tuple(before)]
-        return actions
-
-    def _unseen(self, taken: set[Hashable]) -> Code:
-        for _ in range(TRIES):
-            code = self._sample()
-            if self._key(code) not in taken:
-                break
-        return code
-
-    def _key(self, code: Code) -> Hashable:
-        return self.space.key(self.space.decode(code[None])[0])
+        return np.asarray(self._values[gene][tuple(code[max(0, gene - self.memory) : gene])])
 
     def _sample(self) -> Code:
         """One code by the ε-greedy policy; equal values are equally likely."""
@@ -202,11 +178,3 @@ class QLearning:
             target = reward / len(choices) + ahead
             actions[choices[gene]] += self.rate * (target - actions[choices[gene]])
             ahead = actions.max()
-
-    def _to_rewards(self, losses: Losses) -> Losses:
-        diverged = np.isinf(losses)
-        rewards = np.zeros(len(losses))
-        rewards[~diverged] = [self.reward(loss) for loss in losses[~diverged]]
-        finite = np.concatenate([self._rewards, rewards[~diverged]])
-        rewards[diverged] = finite.min() if finite.size else 0.0
-        return rewards

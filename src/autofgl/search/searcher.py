@@ -22,62 +22,39 @@ Losses: TypeAlias = npt.NDArray[np.float64]
 
 
 class SearchError(AutoFGLError):
-    """A searcher was handed candidates, losses or a state that do not fit its space."""
+    """A searcher was handed candidates, losses, options or a state that do not fit."""
 
 
 class Searcher(Protocol):
     """Proposes candidates and learns from their losses; it does not know how they are measured.
 
     Candidates are those of its :class:`~autofgl.search.space.SearchSpace`. A searcher that has
-    loaded a state asks exactly what the one that gave it would have asked.
+    loaded a state asks exactly what the one that gave it would have asked. What does not fit is a
+    :class:`SearchError`, after which nothing has changed.
     """
 
     def ask(self, n: int = 1) -> Candidates:
         """At most ``n`` candidates to measure; none only if nothing is left to ask."""
-        ...
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
-        """Losses of candidates, asked or not; NaN and inf count as worst.
-
-        Raises:
-            SearchError: There are not as many losses, or a candidate is not of the space.
-        """
-        ...
+        """Losses of candidates, asked or not; NaN and inf count as worst."""
 
     def fail(self, candidate: Candidate) -> None:
         """A candidate that was asked could not be measured, for reasons that are not its own.
 
-        It says nothing about the candidate, which may be asked again.
-
-        Raises:
-            SearchError: It is not of the space, or is known not to have been asked.
+        It says nothing about the candidate, which may be asked again. One that is known not to have
+        been asked is refused.
         """
-        ...
 
     def state(self) -> State:
         """All that :meth:`load_state` needs to go on exactly here."""
-        ...
 
     def load_state(self, state: State) -> None:
-        """Continue where :meth:`state` was taken.
-
-        Raises:
-            SearchError: The state is of another space or generator; then nothing has changed.
-        """
-        ...
+        """Continue where :meth:`state` was taken, with the same space and kind of generator."""
 
 
 def as_losses(losses: Any, n: int, objectives: bool = False) -> Losses:
-    """The losses of ``n`` candidates as float64, with +inf for those that are not finite.
-
-    Args:
-        losses: One for each candidate, ``[n]``.
-        n: Number of candidates.
-        objectives: Whether each candidate may have several, ``[n, k]``.
-
-    Raises:
-        SearchError: There are not ``n`` losses.
-    """
+    """Losses of ``n`` candidates, [n], or [n, k] with ``objectives``; inf where not finite."""
     given = np.array(losses, np.float64)
     if given.shape[:1] != (n,) or given.ndim > 1 + objectives:
         raise SearchError(f"losses have shape {given.shape}, expected ({n},)")
@@ -91,11 +68,7 @@ def rng_state(rng: np.random.Generator) -> str:
 
 
 def load_rng(rng: np.random.Generator, state: str) -> None:
-    """Let the generator go on where :func:`rng_state` was taken.
-
-    Raises:
-        SearchError: The text is no state of this kind of generator.
-    """
+    """Let the generator go on where :func:`rng_state` was taken."""
     try:
         rng.bit_generator.state = json.loads(state)
     except (ValueError, KeyError, TypeError) as error:

@@ -14,9 +14,11 @@ population  candidates in an array: int64 [n, genes] for codes, [n] of dicts for
 Searchers work on populations through the methods of :class:`SearchSpace` and so over both forms.
 """
 
+import copy
 import itertools
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -24,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autofgl.search.genes import Gene, Integer, Value
-from autofgl.search.searcher import Candidate, Candidates, SearchError
+from autofgl.search.searcher import Candidate, Candidates, SearchError, State, load_rng, rng_state
 
 Chromosome: TypeAlias = dict[str, Value]
 Code: TypeAlias = npt.NDArray[np.int64]
@@ -38,16 +40,10 @@ TRIES, LISTABLE = 64, 1 << 16
 class SearchSpace:
     """A space of candidates, here chromosomes; :class:`Codes` has them as vectors.
 
-    Candidates are compared by their canonical form but kept as they are: genes that have no effect
-    in one of them are material for its offspring, and are not to be flattened to a common value.
-
-    Args:
-        genes: The genes; their names differ.
-        canonical: Maps a candidate to the one that stands for all that mean the same, such as
-            those that differ in the width of a layer which they do not have.
-
-    Raises:
-        SearchError: There is no gene, or two have one name.
+    ``canonical`` maps a candidate to the one that stands for all that mean the same, such as those
+    that differ in the width of a layer which they do not have. Candidates are compared by this form
+    but kept as they are: genes that have no effect in one of them are material for its offspring,
+    and are not to be flattened to a common value.
     """
 
     def __init__(
@@ -76,11 +72,7 @@ class SearchSpace:
         return self.build(gene.draw(rng) for gene in self.genes)
 
     def check(self, candidate: Candidate) -> Candidate:
-        """A copy in the order of the genes, with plain Python values.
-
-        Raises:
-            SearchError: A gene is missing, unknown or outside its range.
-        """
+        """A copy in the order of the genes, with plain Python values, if it is of the space."""
         if not isinstance(candidate, Mapping):
             raise SearchError(f"a chromosome is a dict, not {type(candidate).__name__}")
         wrong = sorted(map(str, set(self.labels) ^ set(candidate)))
@@ -114,11 +106,7 @@ class SearchSpace:
         return candidate
 
     def listed(self) -> Iterator[Candidate]:
-        """All candidates, the last gene changing fastest.
-
-        Raises:
-            SearchError: There is a continuum of them.
-        """
+        """All candidates, the last gene changing fastest, unless there is a continuum of them."""
         if self.size == math.inf:
             raise SearchError("a space with a continuum of candidates cannot be listed")
         return map(self.build, itertools.product(*(gene.values or () for gene in self.genes)))
@@ -136,16 +124,12 @@ class SearchSpace:
         population[:] = rows
         return population
 
-    def candidates(self, population: Population) -> Candidates:
-        """A population as callers see it: codes as they are, chromosomes as a list of copies."""
+    def candidates(self, population: Iterable[Candidate]) -> Candidates:
+        """As callers see them: codes in one array, chromosomes as a list of copies."""
         return [dict(one) for one in population]
 
     def checked(self, candidates: Candidates) -> Population:
-        """Candidates of a caller as a population.
-
-        Raises:
-            SearchError: One of them is not of the space.
-        """
+        """Candidates of a caller, all of the space, as a population."""
         return self.stack(map(self.check, candidates))
 
     def population(self, n: int, rng: np.random.Generator) -> Population:
@@ -204,14 +188,7 @@ class SearchSpace:
 class Codes(SearchSpace):
     """A space whose candidates are integer vectors, and whose populations are handled at once.
 
-    Args:
-        cardinalities: Number of choices of each gene.
-        canonical: Maps a code to the one that stands for all that build the same network.
-        sample: Draws one code; without it every gene is uniform. For spaces in which uniform genes
-            rarely make a useful network.
-
-    Raises:
-        SearchError: There is no gene, or a gene has no choice.
+    ``sample`` draws one code, for spaces in which uniform genes rarely make a useful network.
     """
 
     def __init__(
@@ -229,18 +206,16 @@ class Codes(SearchSpace):
         self.labels = range(len(self.genes))
 
     def build(self, values: Iterable[Value]) -> Code:
-        """The code with these values of its genes."""
+        """See :meth:`SearchSpace.build`."""
         return np.array([*values], np.int64)
 
-    def draw(self, rng: np.random.Generator) -> Code:
-        """A random code."""
-        code: Code = self.population(1, rng)[0]
-        return code
+    def draw(self, rng: np.random.Generator) -> Candidate:
+        """See :meth:`SearchSpace.draw`."""
+        return self.population(1, rng)[0]
 
-    def check(self, candidate: Candidate) -> Code:
+    def check(self, candidate: Candidate) -> Candidate:
         """See :meth:`SearchSpace.check`."""
-        code: Code = self.checked([candidate])[0]
-        return code
+        return self.checked([candidate])[0]
 
     def key(self, candidate: Code) -> bytes:
         """See :meth:`SearchSpace.key`."""
@@ -251,9 +226,9 @@ class Codes(SearchSpace):
         """Codes as the rows of one array; none at all give [0, genes]."""
         return np.array([*candidates], np.int64).reshape(-1, len(self.genes))
 
-    def candidates(self, population: Population) -> Population:
-        """The population itself."""
-        return population
+    def candidates(self, population: Iterable[Code]) -> Population:
+        """A population itself, or one of these codes."""
+        return population if isinstance(population, np.ndarray) else self.stack(population)
 
     def checked(self, candidates: Candidates) -> Population:
         """See :meth:`SearchSpace.checked`; an int64 copy [n, genes]."""
@@ -294,3 +269,33 @@ class Codes(SearchSpace):
     def decode(self, codes: Population) -> Population:
         """The codes themselves."""
         return codes
+
+
+class Seeded(ABC):
+    """A searcher that draws from one generator and does not remember what it has only asked."""
+
+    def __init__(self, space: SearchSpace, rng: np.random.Generator) -> None:
+        self.space = space
+        self._rng = rng
+
+    def fail(self, candidate: Candidate) -> None:
+        """See :class:`~autofgl.search.searcher.Searcher`."""
+        self.space.check(candidate)
+
+    def state(self) -> State:
+        """See :class:`~autofgl.search.searcher.Searcher`."""
+        return {"rng": rng_state(self._rng), **self._memory()}
+
+    def load_state(self, state: State) -> None:
+        """See :class:`~autofgl.search.searcher.Searcher`."""
+        load_rng(copy.deepcopy(self._rng), state["rng"])  # refused before anything has changed
+        self._remember(state)
+        load_rng(self._rng, state["rng"])
+
+    @abstractmethod
+    def _memory(self) -> State:
+        """The state but for the generator."""
+
+    @abstractmethod
+    def _remember(self, state: State) -> None:
+        """Load what :meth:`_memory` gave; nothing has changed if that is refused."""
