@@ -41,13 +41,10 @@ class Section(NamedTuple):
 
 
 def element(name: str, /, *content: Content, **attributes: Attribute) -> Safe:
-    """An element.
+    """An element; plain strings in it are escaped.
 
-    Args:
-        name: Its name.
-        *content: What stands in it; plain strings are escaped.
-        **attributes: Its attributes. ``class_`` is ``class``, an underscore is a hyphen,
-            ``None`` and ``False`` leave the attribute out, ``True`` writes its name only.
+    Of attributes, ``class_`` is ``class``, an underscore is a hyphen, ``None`` and ``False`` leave
+    the attribute out, ``True`` writes its name only.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
@@ -85,8 +82,7 @@ def slug(text: str) -> str:
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    name = key.rstrip("_").replace("_", "-")
-    name = _CAPITALS.get(name, name)
+    name = _CAPITALS.get(key, key.rstrip("_").replace("_", "-"))
     if value is True:
         return f" {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -115,12 +111,8 @@ def page(
 ) -> str:
     """A whole HTML file.
 
-    Args:
-        title: For the browser's tab.
-        header: What stands on top.
-        sections: The parts, with headings and a link to each.
-        script: A script that may run, and may then talk to the page's own server.
-        before: What stands above everything and is never refreshed.
+    A script may run, and may then talk to the page's own server; what stands before everything is
+    never refreshed.
     """
     style = Safe(STYLE + NETWORK_STYLE)
     head = element(

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from autofgl.report.charts import Bar, Chart, ChartPoint, Series
-from autofgl.report.charts.lines import HEIGHT, STYLES, WIDTH, line_chart, swatch
+from autofgl.report.charts import Chart, ChartPoint
+from autofgl.report.charts.lines import HEIGHT, WIDTH, line_chart, swatch
 from autofgl.report.numbers import NOTHING, Format, is_number, plain
 from autofgl.report.page import CHART_STYLE, Content, Safe, element
 
@@ -34,7 +34,11 @@ def chart_figure(chart: Chart) -> Safe | None:
         "figure",
         element("figcaption", chart.title),
         drawing,
-        _legend(chart.shown),
+        element(
+            "ul",
+            [element("li", swatch(one.style, one.joined), one.name) for one in chart.shown],
+            class_="legend",
+        ),
         element("p", chart.note, class_="note") if chart.note else None,
         element("details", element("summary", "Numbers"), table(_numbers(chart), chart.title)),
     )
@@ -47,7 +51,7 @@ def chart_grid(charts: Iterable[Chart]) -> Safe | None:
 
 
 def table(cells: Cells, label: str) -> Safe:
-    """A table that scrolls by itself where it is too wide, with the keyboard too."""
+    """A table; its first column heads the rows."""
     head = [_cell("th", at, name, cells, scope="col") for at, name in enumerate(cells.headings)]
     body = [
         element(
@@ -58,18 +62,31 @@ def table(cells: Cells, label: str) -> Safe:
         for row in cells.rows
     ]
     whole = element("table", element("thead", element("tr", head)), element("tbody", body))
-    return element("div", whole, class_="scroll", role="region", aria_label=label, tabindex=0)
+    return scroll_region(whole, label)
 
 
-def bar_table(title: str, bars: Sequence[Bar], form: Format = plain, style: int = 0) -> Safe | None:
+def scroll_region(content: Safe, label: str) -> Safe:
+    """What scrolls by itself where it is too wide, with the keyboard too."""
+    return element("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def table_figure(
+    title: str, cells: Cells, note: Safe | None = None, kind: str | None = None
+) -> Safe:
+    """A table below its title."""
+    return element("figure", element("figcaption", title), table(cells, title), note, class_=kind)
+
+
+def bar_table(
+    title: str, bars: Iterable[tuple[str, float]], form: Format = plain, style: int = 0
+) -> Safe | None:
     """A row with name, bar and value for each; None without any."""
-    shown = [bar for bar in bars if is_number(bar.value)]
+    shown = [(name, value) for name, value in bars if is_number(value)]
     if not shown:
         return None
-    longest = max(abs(bar.value) for bar in shown) or 1.0
-    rows = [(bar.name, bar_cell(bar.value / longest, style), _value(bar, form)) for bar in shown]
-    cells = Cells(("", "", "value"), rows, frozenset({2}))
-    return element("figure", element("figcaption", title), table(cells, title), class_="bars")
+    longest = max(abs(value) for _, value in shown) or 1.0
+    rows = [(name, bar_cell(value / longest, style), form(value)) for name, value in shown]
+    return table_figure(title, Cells(("", "", "value"), rows, frozenset({2})), kind="bars")
 
 
 def bar_cell(share: float, style: int = 0) -> Safe:
@@ -86,7 +103,7 @@ def bar_cell(share: float, style: int = 0) -> Safe:
     )
 
 
-def spark(values: Sequence[float], top: float, style: int = 0) -> Safe:
+def spark(values: Sequence[float], top: float) -> Safe:
     """Values over time as a filled line for a table's cell; ``top`` is its upper end."""
     width, height = 160, 28
     step = width / max(1, len(values) - 1)
@@ -94,26 +111,9 @@ def spark(values: Sequence[float], top: float, style: int = 0) -> Safe:
         f"{index * step:.1f},{height - 1 - value / (top or 1) * (height - 2):.1f}"
         for index, value in enumerate(values)
     ]
-    return element(
-        "svg",
-        element(
-            "polygon",
-            points=" ".join([f"0,{height - 1}", *corners, f"{width},{height - 1}"]),
-            class_=f"area s{style % STYLES}",
-        ),
-        viewbox=f"0 0 {width} {height}",
-        class_="spark",
-        aria_hidden="true",
-    )
-
-
-def _value(bar: Bar, form: Format) -> str:
-    return form(bar.value) + (f" ± {form(bar.spread)}" if bar.spread is not None else "")
-
-
-def _legend(shown: Sequence[Series]) -> Safe:
-    entries = [element("li", swatch(series.style, series.joined), series.name) for series in shown]
-    return element("ul", entries, class_="legend")
+    points = " ".join([f"0,{height - 1}", *corners, f"{width},{height - 1}"])
+    area = element("polygon", points=points, class_="area s0")
+    return element("svg", area, viewbox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
 
 
 def _cell(tag: str, at: int, value: Content, cells: Cells, scope: str | None = None) -> Safe:

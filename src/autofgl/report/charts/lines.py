@@ -37,10 +37,8 @@ class ChartAxes:
 
     def x(self, value: float) -> float:
         """Position of a value on the x axis, which ends with the data."""
-        if self.log_x:
-            ends = (math.log(self.span[0]), math.log(self.span[1]))
-            return _position(math.log(value), ends, self.left, WIDTH - _RIGHT)
-        return _position(value, self.span, self.left, WIDTH - _RIGHT)
+        scale = math.log if self.log_x else float
+        return _position(scale(value), [*map(scale, self.span)], self.left, WIDTH - _RIGHT)
 
     def y(self, value: float) -> float:
         """Position of a value on the y axis."""
@@ -108,23 +106,17 @@ def describe_chart(chart: Chart) -> str:
     """What a chart shows, for those who cannot see it."""
     parts = []
     for series in chart.shown:
-        first, last = series.points[0], series.points[-1]
-        parts.append(
-            f"{series.name} from {chart.y_format(first.y)} to {chart.y_format(last.y)}"
-            if len(series.points) > 1
-            else f"{series.name} {chart.y_format(last.y)}"
-        )
+        first, last = (chart.y_format(series.points[at].y) for at in (0, -1))
+        values = f"from {first} to {last}" if len(series.points) > 1 else last
+        parts.append(f"{series.name} {values}")
     return f"{chart.title} over {chart.x_label}: {'; '.join(parts)}."
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
     """Round numbers from the last one not above ``low`` to the first one not below ``high``.
 
-    Args:
-        low: Least value.
-        high: Largest value; if it is the same, room is made around it.
-        most: How many there may be, at least 3.
-        whole: Whether only integers make sense.
+    If they are the same, room is made around them. There are at most ``most``, which is 3 at least;
+    only integers if ``whole``.
     """
     if high <= low:
         room = abs(low) * 0.1 or 1.0
@@ -156,11 +148,10 @@ def log_ticks(low: float, high: float, most: int = 7) -> list[float]:
 def _axes(chart: Chart, shown: Sequence[Series]) -> ChartAxes:
     points = [point for series in shown for point in series.points]
     xs = [point.x for point in points]
-    ys = [y for point in points for y in (point.y, point.low, point.high) if y is not None]
+    ys = [y for point in points for y in point[1:] if y is not None]
     ys += chart.y_range
-    y_ticks = ticks(min(ys), max(ys), most=6)
-    widest = max(len(chart.y_format(tick)) for tick in y_ticks)
-    left = 10 + widest * _LETTER
+    y_ticks = ticks(min(ys), max(ys))
+    left = 10 + max(len(chart.y_format(tick)) for tick in y_ticks) * _LETTER
     if chart.log_x:
         span = (min(xs) * 0.9, max(xs) * 1.1)
         return ChartAxes(span, log_ticks(*span), y_ticks, left, log_x=True)
@@ -223,12 +214,12 @@ def _marks(marks: Sequence[Mark], axes: ChartAxes) -> list[Safe]:
 def _bands(series: Series, axes: ChartAxes) -> list[Safe]:
     bands = []
     for segment in series.segments:
-        wide = [point for point in segment if point.low is not None and point.high is not None]
-        if len(wide) > 1:
-            upper = [(point.x, point.high or 0.0) for point in wide]
-            lower = [(point.x, point.low or 0.0) for point in reversed(wide)]
+        upper = [(point.x, point.high) for point in segment if point.high is not None]
+        lower = [(point.x, point.low) for point in segment if point.low is not None]
+        if len(upper) > 1:
+            corners = axes.corners([*upper, *reversed(lower)])
             kind = f"band s{series.style % STYLES}"
-            bands.append(element("polygon", points=axes.corners(upper + lower), class_=kind))
+            bands.append(element("polygon", points=corners, class_=kind))
     return bands
 
 
@@ -248,21 +239,18 @@ def _line(series: Series, axes: ChartAxes) -> Safe:
 
 
 def _single_marks(series: Series, axes: ChartAxes) -> Safe:
-    whiskers = [_whisker(point, axes, series.style) for point in series.points]
+    """Markers, and a whisker from the lower to the upper end of each one's band."""
+    whiskers = []
+    for point in series.points:
+        if point.low is not None and point.high is not None:
+            x = axes.x(point.x)
+            ends = (x, axes.y(point.low)), (x, axes.y(point.high))
+            whiskers.append(_straight(*ends, f"line s{series.style % STYLES}"))
     return element("g", whiskers, _markers(series.points, axes, series.style))
 
 
 def _markers(points: Sequence[ChartPoint], axes: ChartAxes, style: int) -> list[Safe]:
     return [marker(axes.x(point.x), axes.y(point.y), style) for point in points]
-
-
-def _whisker(point: ChartPoint, axes: ChartAxes, style: int) -> Safe | None:
-    """From the lower to the upper end of a single point's band."""
-    if point.low is None or point.high is None:
-        return None
-    x = axes.x(point.x)
-    ends = (x, axes.y(point.low)), (x, axes.y(point.high))
-    return _straight(*ends, f"line s{style % STYLES}")
 
 
 def _marked(series: Series) -> list[ChartPoint]:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from autofgl.report.charts.figures import Cells, bar_cell, table
+from autofgl.report.charts.figures import Cells, bar_cell, table, table_figure
 from autofgl.report.numbers import NOTHING, is_number, percent, plain, text
-from autofgl.report.page import Content, Safe, Section, element
+from autofgl.report.page import Content, Safe, element
 from autofgl.report.record import Row, RunRecord, pairs
 
 _SIZES = ("nodes", "edges", "cut_edges", "train", "val", "test")
@@ -14,7 +14,7 @@ _ACCURACIES = ("val_accuracy", "test_accuracy", "unadapted_test_accuracy")
 _MANY = 12
 
 
-def clients_section(run: RunRecord) -> Section | None:
+def clients_section(run: RunRecord) -> Content:
     """Sizes, labels and accuracies of the clients."""
     rows = list(run.clients.values())
     if not rows:
@@ -25,13 +25,13 @@ def clients_section(run: RunRecord) -> Section | None:
     if accuracies:
         lowest, highest = percent(min(accuracies)), percent(max(accuracies))
         summary = f"Test accuracy from {lowest} to {highest} over {len(accuracies)} clients."
-    whole: Content = [table(_cells(rows), "Clients"), _configurations(rows)]
+    whole: Content = [table(_cells(rows), "Clients"), _choices(rows)]
     if len(rows) > _MANY:
         whole = element("details", element("summary", f"All {len(rows)} clients"), whole)
-    return Section("Clients", [element("p", summary) if summary else None, whole])
+    return [element("p", summary) if summary else None, whole]
 
 
-def _cells(rows: list[Row]) -> Cells:
+def _cells(rows: Sequence[Row]) -> Cells:
     sizes = [key for key in _SIZES if any(is_number(row.get(key)) for row in rows)]
     accuracies = [key for key in _ACCURACIES if any(is_number(row.get(key)) for row in rows)]
     labels = any(isinstance(row.get("labels"), list) for row in rows)
@@ -48,32 +48,24 @@ def _cells(rows: list[Row]) -> Cells:
         cell: list[Content] = [str(row["name"]), *(text(row.get(key)) for key in sizes)]
         if labels:
             cell.append(_labels(row.get("labels")))
-        for key in accuracies:
-            cell += _accuracy(row.get(key))
-        cell += [text(row.get(key)) for key in others]
-        cells.append(cell)
+        for value in map(row.get, accuracies):
+            cell += [percent(value), bar_cell(value)] if is_number(value) else [NOTHING, ""]
+        cells.append([*cell, *(text(row.get(key)) for key in others)])
     return Cells(headings, cells, frozenset(range(1, len(sizes) + 1)))
 
 
-def _configurations(rows: Sequence[Row]) -> Safe | None:
+def _choices(rows: Sequence[Row]) -> Safe | None:
     """What each client has chosen for itself: mappings of its row, a column for each key."""
-    chosen = {str(row["name"]): _choices(row) for row in rows}
+    chosen: dict[str, Row] = {str(row["name"]): {} for row in rows}
+    for row in rows:
+        for value in row.values():
+            chosen[str(row["name"])] |= pairs(value) if isinstance(value, dict) else {}
     keys = list(dict.fromkeys(key for values in chosen.values() for key in values))
     if not keys:
         return None
     cells = [[name, *(text(values.get(key)) for key in keys)] for name, values in chosen.items()]
-    title = "What each client has chosen"
-    whole = table(Cells(["client", *(key.replace("_", " ") for key in keys)], cells), title)
-    return element("figure", element("figcaption", title), whole)
-
-
-def _choices(row: Row) -> dict[str, Any]:
-    mappings = (value for value in row.values() if isinstance(value, dict))
-    return {key: value for mapping in mappings for key, value in pairs(mapping)}
-
-
-def _accuracy(value: Any) -> list[Content]:
-    return [percent(value), bar_cell(value)] if is_number(value) else [NOTHING, ""]
+    headings = ["client", *(key.replace("_", " ") for key in keys)]
+    return table_figure("What each client has chosen", Cells(headings, cells))
 
 
 def _labels(counts: Any) -> Content:
@@ -95,13 +87,5 @@ def _labels(counts: Any) -> Content:
     ]
     label = ", ".join(f"class {at}: {plain(value)}" for at, value in enumerate(numbers))
     width = round(len(numbers) * step)
-    return element(
-        "svg",
-        element("title", label),
-        columns,
-        viewbox=f"0 0 {width} 25",
-        width=width,
-        height=25,
-        role="img",
-        aria_label=label,
-    )
+    size = {"viewbox": f"0 0 {width} 25", "width": str(width), "height": "25"}
+    return element("svg", element("title", label), columns, **size, role="img", aria_label=label)

@@ -1,4 +1,4 @@
-"""The main figures of a run, its network and its configuration."""
+"""The main figures of a run, its network, its configuration, and who learns what in it."""
 
 import base64
 from collections.abc import Sequence
@@ -6,20 +6,12 @@ from typing import Any
 
 import yaml
 
-from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
-from autofgl.report.charts.figures import Cells, table
+from autofgl.methods.privacy import WHO_LEARNS_WHAT
+from autofgl.nn.models.spec import NetworkSpec
+from autofgl.report.charts.figures import Cells, scroll_region, table
 from autofgl.report.charts.network import draw_network, network_svg
-from autofgl.report.numbers import (
-    NOTHING,
-    Format,
-    bytes_,
-    count,
-    is_number,
-    percent,
-    seconds,
-    text,
-)
-from autofgl.report.page import Content, Safe, Section, element
+from autofgl.report.numbers import NOTHING, Format, bytes_, count, is_number, percent, seconds, text
+from autofgl.report.page import Content, Safe, element, rich_text
 from autofgl.report.record import RunRecord, pairs
 
 #: Main figures: key of the result, what it is called, how it is written.
@@ -34,10 +26,14 @@ _MAIN: tuple[tuple[str, str, Format], ...] = (
     ("parameters", "parameters", count),
     ("inference_s", "inference time", seconds),
 )
-#: More different networks than this are not drawn.
-_MOST_NETWORKS = 6
-#: Longer values of the result are cut off.
-_MOST_LETTERS = 300
+#: More different networks than this are not drawn, and longer values are cut off.
+_MOST_NETWORKS, _MOST_LETTERS = 6, 300
+_MODES = {
+    "none": "none: the server sees what each client sends",
+    "ckks": "ckks: homomorphic encryption, the server adds what it cannot read",
+    "shares": "shares: masks that cancel in the sum",
+    "shares-additive": "shares-additive: additive secret shares",
+}
 #: Keys of the result that other sections show, or that the configuration has.
 _ELSEWHERE = frozenset(
     {
@@ -77,7 +73,7 @@ def headline(run: RunRecord) -> Safe:
     )
 
 
-def network_section(run: RunRecord) -> Section | None:
+def network_section(run: RunRecord) -> Content:
     """The trained network as a drawing; where clients have their own, each kind once."""
     if run.network is None:
         return None
@@ -88,41 +84,47 @@ def network_section(run: RunRecord) -> Section | None:
     more = len(kinds) - len(figures)
     note = element("p", f"and {more} more in model.json", class_="note") if more else None
     words = element("p", element("code", str(run.result.get("architecture", ""))))
-    title = "Best architecture" if isinstance(run.network, SearchedSpec) else "Network"
     body = element("div", figures, class_="charts") if len(figures) > 1 else figures
-    return Section(title, [words, body, note])
+    return [words, body, note]
 
 
 def _figure(spec: NetworkSpec, names: Sequence[str]) -> Safe:
     """A network with the names of the clients that have it, and a link that saves it."""
-    file = base64.b64encode(network_svg(spec).encode()).decode()
-    link = element(
-        "a",
-        "Save the drawing (SVG)",
-        href=f"data:image/svg+xml;base64,{file}",
-        download="architecture.svg",
-    )
+    file = "data:image/svg+xml;base64," + base64.b64encode(network_svg(spec).encode()).decode()
+    link = element("a", "Save the drawing (SVG)", href=file, download="architecture.svg")
     owners = ", ".join(name for name in names if name)
     label = f"The network of {owners}" if owners else "The network"
-    drawing = draw_network(spec)
     return element(
         "figure",
         element("figcaption", owners) if owners else None,
-        element("div", drawing, class_="scroll", role="region", aria_label=label, tabindex=0),
+        scroll_region(draw_network(spec), label),
         element("p", link),
     )
 
 
-def other_results_section(run: RunRecord) -> Section | None:
-    """Everything in the result that no other section shows."""
+def other_results_section(run: RunRecord) -> Content:
+    """Everything in the result that no other section shows; long values are cut off."""
     other = {key: value for key, value in run.result.items() if key not in _ELSEWHERE}
-    rows = [[key.replace("_", " "), _shortened(text(value))] for key, value in pairs(other)]
-    if not rows:
-        return None
-    return Section("Other results", table(Cells(("figure", "value"), rows), "Other results"))
+    rows = []
+    for key, value in pairs(other):
+        words = text(value)
+        short = words if len(words) <= _MOST_LETTERS else f"{words[:_MOST_LETTERS]}…"
+        rows.append([key.replace("_", " "), short])
+    return table(Cells(("figure", "value"), rows), "Other results") if rows else None
 
 
-def configuration_section(run: RunRecord) -> Section:
+def privacy_section(run: RunRecord) -> Content:
+    """What each party learns in a run like this one, by its method and its secure mode."""
+    mode = str(run.config.get("secure", "none"))
+    sums = element("p", f"Secure sums: {_MODES.get(mode, mode)}.")
+    parties = WHO_LEARNS_WHAT.get(run.method, ())
+    if not parties:
+        return [sums, element("p", f"The documentation of {run.method} says who learns what.")]
+    rows = [[party.who, rich_text(party.with_mode(mode != "none"))] for party in parties]
+    return [sums, table(Cells(("who", "learns"), rows), "Who learns what")]
+
+
+def configuration_section(run: RunRecord) -> Content:
     """The whole configuration, and the versions that the numbers depend on."""
     rows = [[key, text(value)] for key, value in pairs(run.config)]
     versions = run.result.get("versions")
@@ -136,7 +138,7 @@ def configuration_section(run: RunRecord) -> Section:
     written = element("pre", yaml.safe_dump(run.config, sort_keys=False, allow_unicode=True))
     body.append(element("details", element("summary", f"All {len(rows)} settings"), settings))
     body.append(element("details", element("summary", "As config.yaml"), written))
-    return Section("Configuration", body)
+    return body
 
 
 def _sentence(run: RunRecord) -> str:
@@ -158,7 +160,3 @@ def _so_far(run: RunRecord) -> dict[str, Any]:
     for row in run.history:
         latest |= {key: row[key] for key, _, _ in _MAIN if is_number(row.get(key))}
     return latest
-
-
-def _shortened(value: str) -> str:
-    return value if len(value) <= _MOST_LETTERS else f"{value[:_MOST_LETTERS]}…"
