@@ -12,6 +12,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from itertools import cycle
 from typing import NamedTuple, TypeAlias
 
 
@@ -30,7 +31,7 @@ Attribute: TypeAlias = "str | float | bool | None"
 _VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
 #: Attributes of SVG with a capital.
 _CAPITALS = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
-_INLINE = re.compile(r"\*\*(?P<strong>.+?)\*\*|`(?P<code>[^`]+)`")
+_INLINE = re.compile(r"\*\*(.+?)\*\*|`([^`]+)`")
 
 
 class Section(NamedTuple):
@@ -65,13 +66,13 @@ def to_markup(content: Content) -> Safe:
 
 def rich_text(text: str) -> list[Content]:
     """Text in which ``**strong**`` and `` `code` `` become elements."""
-    pieces: list[Content] = []
-    at = 0
-    for match in _INLINE.finditer(text):
-        name = str(match.lastgroup)
-        pieces += [text[at : match.start()], element(name, match[name])]
-        at = match.end()
-    return [*pieces, text[at:]]
+    pieces = zip(cycle((None, "strong", "code")), _INLINE.split(text), strict=False)
+    return [element(kind, piece) if kind and piece else piece for kind, piece in pieces]
+
+
+def scroll_region(content: Safe, label: str) -> Safe:
+    """What scrolls by itself where it is too wide, with the keyboard too."""
+    return element("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
 def slug(text: str) -> str:

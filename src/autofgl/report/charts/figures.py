@@ -6,7 +6,7 @@ from typing import NamedTuple
 from autofgl.report.charts import Chart, ChartPoint
 from autofgl.report.charts.lines import HEIGHT, WIDTH, line_chart, swatch
 from autofgl.report.numbers import NOTHING, Format, is_number, plain
-from autofgl.report.page import CHART_STYLE, Content, Safe, element
+from autofgl.report.page import CHART_STYLE, Content, Safe, element, scroll_region
 
 #: Rows of the table below a chart; of longer series every n-th value is listed.
 MOST_ROWS = 40
@@ -65,11 +65,6 @@ def table(cells: Cells, label: str) -> Safe:
     return scroll_region(whole, label)
 
 
-def scroll_region(content: Safe, label: str) -> Safe:
-    """What scrolls by itself where it is too wide, with the keyboard too."""
-    return element("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
-
-
 def table_figure(
     title: str, cells: Cells, note: Safe | None = None, kind: str | None = None
 ) -> Safe:
@@ -116,6 +111,29 @@ def spark(values: Sequence[float], top: float) -> Safe:
     return element("svg", area, viewbox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
 
 
+def class_counts(counts: object) -> Content:
+    """A column for each class, as high as its number of nodes, for a table's cell."""
+    numbers = [value for value in counts if is_number(value)] if isinstance(counts, list) else []
+    if not numbers or not max(numbers):
+        return NOTHING
+    step = max(3.0, min(9.0, 140 / len(numbers)))
+    columns = [
+        element(
+            "rect",
+            x=round(at * step, 1),
+            y=round(24 - 22 * value / max(numbers), 1),
+            width=round(step - 1, 1),
+            height=round(22 * value / max(numbers), 1),
+            class_="bar s0",
+        )
+        for at, value in enumerate(numbers)
+    ]
+    label = ", ".join(f"class {at}: {plain(value)}" for at, value in enumerate(numbers))
+    width = round(len(numbers) * step)
+    size = {"viewbox": f"0 0 {width} 25", "width": str(width), "height": "25"}
+    return element("svg", element("title", label), columns, **size, role="img", aria_label=label)
+
+
 def _cell(tag: str, at: int, value: Content, cells: Cells, scope: str | None = None) -> Safe:
     return element(tag, value, scope=scope, class_="number" if at in cells.numeric else None)
 
@@ -125,9 +143,7 @@ def _numbers(chart: Chart) -> Cells:
     shown = chart.shown
     by_x = [{point.x: point for point in series.points} for series in shown]
     xs = sorted({x for points in by_x for x in points})
-    kept = xs[:: -(-len(xs) // MOST_ROWS)]
-    if xs[-1] != kept[-1]:
-        kept.append(xs[-1])
+    kept = sorted({*xs[:: -(-len(xs) // MOST_ROWS)], xs[-1]})
     rows = [
         [chart.x_format(x), *(_number_cell(points.get(x), chart.y_format) for points in by_x)]
         for x in kept
@@ -139,9 +155,8 @@ def _numbers(chart: Chart) -> Cells:
 def _number_cell(point: ChartPoint | None, form: Format) -> str:
     if point is None:
         return NOTHING
-    if point.low is None or point.high is None:
-        return form(point.y)
-    return f"{form(point.y)} ({form(point.low)} to {form(point.high)})"
+    band = [form(end) for end in (point.low, point.high) if end is not None]
+    return f"{form(point.y)} ({' to '.join(band)})" if band else form(point.y)
 
 
 def charts_svg(rows: Sequence[Sequence[Chart]]) -> str:
@@ -150,8 +165,7 @@ def charts_svg(rows: Sequence[Sequence[Chart]]) -> str:
     The style of a line is its position among the chart's series, so that one legend serves charts
     that have the same series.
     """
-    panels = [[chart for chart in row if chart.shown] for row in rows]
-    panels = [row for row in panels if row]
+    panels = list(filter(None, ([chart for chart in row if chart.shown] for row in rows)))
     columns = max((len(row) for row in panels), default=1)
     width = columns * (WIDTH + _GAP) + _GAP
     top = len(panels) * (_TITLE + HEIGHT + _GAP)
@@ -165,8 +179,7 @@ def charts_svg(rows: Sequence[Sequence[Chart]]) -> str:
         "svg",
         element("style", CHART_STYLE),
         element("rect", x=0, y=0, width=width, height=height, class_="paper"),
-        charts,
-        legend,
+        [*charts, *legend],
         xmlns="http://www.w3.org/2000/svg",
         viewbox=f"0 0 {width} {height}",
         width=width,

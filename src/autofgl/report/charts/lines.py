@@ -19,8 +19,6 @@ _LETTER = 8.2
 #: Dashes of the series by their position; colors and these repeat after as many.
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2", "1 4", "14 3 4 3")
 STYLES = len(DASHES)
-#: Share of the x axis that is left free on both sides of single marks.
-_ROOM = 0.04
 #: About how many markers stand on a line.
 _MARKERS = 6
 
@@ -157,8 +155,8 @@ def _axes(chart: Chart, shown: Sequence[Series]) -> ChartAxes:
         return ChartAxes(span, log_ticks(*span), y_ticks, left, log_x=True)
     x_ticks = ticks(min(xs), max(xs), most=7, whole=chart.whole_x)
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
-    if not all(series.joined for series in shown):
-        room = (span[1] - span[0]) * _ROOM
+    if not all(series.joined for series in shown):  # room on both sides of single marks
+        room = (span[1] - span[0]) * 0.04
         span = (span[0] - room, span[1] + room)
     inside = [tick for tick in x_ticks if span[0] <= tick <= span[1]]
     return ChartAxes(span, inside or x_ticks[:1], y_ticks, left)
@@ -171,25 +169,18 @@ def _grid(chart: Chart, axes: ChartAxes) -> Safe:
         y = axes.y(tick)
         parts.append(_straight((axes.left, y), (right, y), "grid"))
         parts.append(_label(chart.y_format(tick), axes.left - 6, y + 5, "end"))
-    parts += [_label(words, x, bottom + 18, "middle") for words, x in _fitting(chart, axes)]
-    middle = (axes.left + right) / 2
-    parts.append(_label(chart.x_label, middle, HEIGHT - 6, "middle", "axis"))
-    base = _straight((axes.left, bottom), (right, bottom), "baseline")
-    return element("g", parts, base, aria_hidden="true")
-
-
-def _fitting(chart: Chart, axes: ChartAxes) -> list[tuple[str, float]]:
-    """The labels of the x axis that have room beside each other, and their positions."""
-    kept: list[tuple[str, float]] = []
     free = 0.0
-    for tick in axes.xs:
+    for tick in axes.xs:  # the labels that have room beside each other
         words = chart.x_format(tick)
         half = len(words) * _LETTER / 2
         x = min(axes.x(tick), WIDTH - half)
         if x - half >= free:
-            kept.append((words, x))
+            parts.append(_label(words, x, bottom + 18, "middle"))
             free = x + half + _LETTER
-    return kept
+    middle = (axes.left + right) / 2
+    parts.append(_label(chart.x_label, middle, HEIGHT - 6, "middle", "axis"))
+    base = _straight((axes.left, bottom), (right, bottom), "baseline")
+    return element("g", parts, base, aria_hidden="true")
 
 
 def _marks(marks: Sequence[Mark], axes: ChartAxes) -> list[Safe]:

@@ -3,15 +3,7 @@
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.page import Section, element, to_markup
 from autofgl.report.record import RunRecord
-from autofgl.report.sections.clients import clients_section
-from autofgl.report.sections.curves import curves_section, more_figures_section, traffic_section
-from autofgl.report.sections.overview import (
-    configuration_section,
-    network_section,
-    other_results_section,
-    privacy_section,
-)
-from autofgl.report.sections.search import hyperparameters_section, policy_section, search_section
+from autofgl.report.sections import curves, overview, search
 
 
 def run_sections(run: RunRecord) -> list[Section]:
@@ -21,17 +13,17 @@ def run_sections(run: RunRecord) -> list[Section]:
     """
     searched = isinstance(run.network, SearchedSpec)
     parts = {
-        "Best architecture" if searched else "Network": network_section,
-        "Curves": curves_section,
-        "Search": search_section,
-        "Clients": clients_section,
-        "Sampling policy": policy_section,
-        "Hyperparameters": hyperparameters_section,
-        "Traffic and time": traffic_section,
-        "More figures": more_figures_section,
-        "Other results": other_results_section,
-        "Who learns what": privacy_section,
-        "Configuration": configuration_section,
+        "Best architecture" if searched else "Network": overview.network_section,
+        "Curves": curves.curves_section,
+        "Search": search.search_section,
+        "Clients": overview.clients_section,
+        "Sampling policy": search.policy_section,
+        "Hyperparameters": search.hyperparameters_section,
+        "Traffic and time": curves.traffic_section,
+        "More figures": curves.more_figures_section,
+        "Other results": overview.other_results_section,
+        "Who learns what": overview.privacy_section,
+        "Configuration": overview.configuration_section,
     }
     sections = []
     for title, part in parts.items():

@@ -47,12 +47,9 @@ def curves_section(run: RunRecord) -> Content:
 
 
 def _main(run: RunRecord) -> list[Chart]:
-    accuracies, losses = (
-        [key for key in _NAMES if key.endswith(ending)] for ending in ("accuracy", "loss")
-    )
     return [
-        _by_round(run, "Accuracy", accuracies, percent),
-        _by_round(run, "Loss", losses, plain),
+        _by_round(run, kind.capitalize(), [key for key in _NAMES if key.endswith(kind)], form)
+        for kind, form in (("accuracy", percent), ("loss", plain))
     ]
 
 

@@ -1,18 +1,17 @@
-"""The main figures of a run, its network, its configuration, and who learns what in it."""
+"""A run's main figures, network, clients and configuration, and who learns what in it."""
 
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 import yaml
 
 from autofgl.methods.privacy import WHO_LEARNS_WHAT
 from autofgl.nn.models.spec import NetworkSpec
-from autofgl.report.charts.figures import Cells, scroll_region, table
+from autofgl.report.charts.figures import Cells, bar_cell, class_counts, table, table_figure
 from autofgl.report.charts.network import draw_network, network_svg
 from autofgl.report.numbers import NOTHING, Format, bytes_, count, is_number, percent, seconds, text
-from autofgl.report.page import Content, Safe, element, rich_text
-from autofgl.report.record import RunRecord, pairs
+from autofgl.report.page import Content, Safe, element, rich_text, scroll_region
+from autofgl.report.record import Row, RunRecord, pairs
 
 #: Main figures: key of the result, what it is called, how it is written.
 _MAIN: tuple[tuple[str, str, Format], ...] = (
@@ -26,8 +25,10 @@ _MAIN: tuple[tuple[str, str, Format], ...] = (
     ("parameters", "parameters", count),
     ("inference_s", "inference time", seconds),
 )
-#: More different networks than this are not drawn, and longer values are cut off.
-_MOST_NETWORKS, _MOST_LETTERS = 6, 300
+#: More networks than this are not drawn, longer values cut off, more clients folded away.
+_MOST_NETWORKS, _MOST_LETTERS, _MOST_CLIENTS = 6, 300, 12
+_SIZES = ("nodes", "edges", "cut_edges", "train", "val", "test")
+_ACCURACIES = ("val_accuracy", "test_accuracy", "unadapted_test_accuracy")
 _MODES = {
     "none": "none: the server sees what each client sends",
     "ckks": "ckks: homomorphic encryption, the server adds what it cannot read",
@@ -55,7 +56,9 @@ def run_title(run: RunRecord) -> str:
 
 def headline(run: RunRecord) -> Safe:
     """A sentence on the run, and its main figures."""
-    figures = run.result or _so_far(run)
+    entries = [(key, row.get(key)) for row in run.history for key, _, _ in _MAIN]
+    latest = {key: value for key, value in entries if is_number(value)}
+    figures = run.result or {"rounds": len(run.history), **latest}
     cards = [
         element("div", element("dt", name), element("dd", form(figures[key])), class_="card")
         for key, name, form in _MAIN
@@ -100,6 +103,60 @@ def _figure(spec: NetworkSpec, names: Sequence[str]) -> Safe:
         scroll_region(draw_network(spec), label),
         element("p", link),
     )
+
+
+def clients_section(run: RunRecord) -> Content:
+    """Sizes, labels and accuracies of the clients."""
+    rows = list(run.clients.values())
+    if not rows:
+        return None
+    accuracies = [row["test_accuracy"] for row in rows if is_number(row.get("test_accuracy"))]
+    secure = run.finished and run.config.get("secure") not in (None, "none")
+    summary = "The sums were secure: only a client itself knows its accuracy." if secure else ""
+    if accuracies:
+        lowest, highest = percent(min(accuracies)), percent(max(accuracies))
+        summary = f"Test accuracy from {lowest} to {highest} over {len(accuracies)} clients."
+    whole: Content = [table(_cells(rows), "Clients"), _choices(rows)]
+    if len(rows) > _MOST_CLIENTS:
+        whole = element("details", element("summary", f"All {len(rows)} clients"), whole)
+    return [element("p", summary) if summary else None, whole]
+
+
+def _cells(rows: Sequence[Row]) -> Cells:
+    sizes = [key for key in _SIZES if any(is_number(row.get(key)) for row in rows)]
+    accuracies = [key for key in _ACCURACIES if any(is_number(row.get(key)) for row in rows)]
+    labels = any(isinstance(row.get("labels"), list) for row in rows)
+    headings = ["client", *(key.replace("_", " ") for key in sizes)]
+    headings += ["nodes by class"] * labels
+    for key in accuracies:
+        headings += [key.replace("_", " ").replace("val ", "validation "), ""]
+    shown = {"name", "labels", "unlabelled", *_SIZES, *_ACCURACIES}
+    entries = ((key, row[key]) for row in rows for key in row if key not in shown)
+    others = list(dict.fromkeys(key for key, value in entries if not isinstance(value, dict)))
+    headings += [key.replace("_", " ") for key in others]
+    cells: list[list[Content]] = []
+    for row in rows:
+        cell: list[Content] = [str(row["name"]), *(text(row.get(key)) for key in sizes)]
+        if labels:
+            cell.append(class_counts(row.get("labels")))
+        for value in map(row.get, accuracies):
+            cell += [percent(value), bar_cell(value)] if is_number(value) else [NOTHING, ""]
+        cells.append([*cell, *(text(row.get(key)) for key in others)])
+    return Cells(headings, cells, frozenset(range(1, len(sizes) + 1)))
+
+
+def _choices(rows: Sequence[Row]) -> Safe | None:
+    """What each client has chosen for itself: mappings of its row, a column for each key."""
+    chosen: dict[str, Row] = {str(row["name"]): {} for row in rows}
+    for row in rows:
+        for value in row.values():
+            chosen[str(row["name"])] |= pairs(value) if isinstance(value, dict) else {}
+    keys = list(dict.fromkeys(key for values in chosen.values() for key in values))
+    if not keys:
+        return None
+    cells = [[name, *(text(values.get(key)) for key in keys)] for name, values in chosen.items()]
+    headings = ["client", *(key.replace("_", " ") for key in keys)]
+    return table_figure("What each client has chosen", Cells(headings, cells))
 
 
 def other_results_section(run: RunRecord) -> Content:
@@ -152,11 +209,3 @@ def _sentence(run: RunRecord) -> str:
         f"stopped by {run.result['stopped_by']}" if run.result.get("stopped_by") else "",
     ]
     return ", ".join(part for part in parts if part) + "."
-
-
-def _so_far(run: RunRecord) -> dict[str, Any]:
-    """The latest value of each main figure in the history."""
-    latest: dict[str, Any] = {"rounds": len(run.history)}
-    for row in run.history:
-        latest |= {key: row[key] for key, _, _ in _MAIN if is_number(row.get(key))}
-    return latest

@@ -1,6 +1,7 @@
 """What a search did: population, trials and finalists; a learned policy; hyperparameters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -31,22 +32,25 @@ def search_section(run: RunRecord) -> Content:
     return [chart_grid(charts), _operation_shares(run), *tables]
 
 
+def _chart_over(
+    x: str,
+    rows: Iterable[Row],
+    title: str,
+    lines: Mapping[str, Sequence[str]],
+    form: Format = plain,
+    least: Sequence[float] = (),
+    note: str = "",
+) -> Chart:
+    """A chart over a key of the rows, each line by the keys of its value and of its band."""
+    series = [
+        Series.of(name, [(row.get(x), *map(row.get, keys)) for row in rows])
+        for name, keys in lines.items()
+    ]
+    return Chart(title, x, series, form, count, least, note=note)
+
+
 def _population(run: RunRecord) -> list[Chart]:
-    rows = [row for row in run.history if is_number(row.get("generation"))]
-
-    def chart(
-        title: str,
-        lines: Mapping[str, Sequence[str]],
-        form: Format = plain,
-        least: Sequence[float] = (),
-        note: str = "",
-    ) -> Chart:
-        series = [
-            Series.of(name, [(row["generation"], *map(row.get, keys)) for row in rows])
-            for name, keys in lines.items()
-        ]
-        return Chart(title, "generation", series, form, count, least, note=note)
-
+    chart = partial(_chart_over, "generation", run.history)
     losses = {"best": ("best_fll", "best_fll", "median_fll"), "median": ("median_fll",)}
     note = "The band holds the better half of the population."
     codes, share = {"different codes": ["unique_codes"]}, {"γ": ["gamma"]}
@@ -125,20 +129,20 @@ def _cell(key: str, value: Any) -> Content:
 
 def policy_section(run: RunRecord) -> Content:
     """Mini-batch size and sampling probabilities that a policy chose, and how it learned."""
-    policies = [row["policies"] for row in run.history if _is_policies(row.get("policies"))]
-    return chart_grid([*_learning(run), *(_policies(run, policies[-1]) if policies else ())])
+    rows = [row["policies"] for row in run.history if isinstance(row.get("policies"), dict)]
+    valid = [
+        row for row in rows if row and all(isinstance(one, list) and one for one in row.values())
+    ]
+    return chart_grid([*_learning(run), *(_policies(run, valid[-1]) if valid else ())])
 
 
 def _learning(run: RunRecord) -> list[Chart]:
     """Return and accuracy at the end of each episode."""
     ends = {row.get("episode"): row for row in run.history if is_number(row.get("return"))}
-    returns = [(episode, row.get("return")) for episode, row in ends.items()]
-    accuracies = [(episode, row.get("accuracy")) for episode, row in ends.items()]
-    title, series = "Return of each episode", [Series.of("discounted return", returns)]
-    after, accuracy = "Accuracy at the end of each episode", [Series.of("accuracy", accuracies)]
+    chart = partial(_chart_over, "episode", ends.values())
     return [
-        Chart(title, "episode", series, x_format=count),
-        Chart(after, "episode", accuracy, percent, count),
+        chart("Return of each episode", {"discounted return": ["return"]}),
+        chart("Accuracy at the end of each episode", {"accuracy": ["accuracy"]}, percent),
     ]
 
 
@@ -164,9 +168,8 @@ def hyperparameters_section(run: RunRecord) -> Content:
         values = {str(key): float(value) for key, value in importance.items() if is_number(value)}
         title, form = "Importance of each hyperparameter", percent
     else:
-        values = rank_correlations(run.history)
+        values, form = rank_correlations(run.history), plain
         title = "Rank correlation of each hyperparameter with the score (Spearman's ρ)"
-        form = plain
     return bar_table(title, sorted(values.items(), key=lambda entry: -abs(entry[1])), form)
 
 
@@ -190,9 +193,3 @@ def rank_correlations(history: Sequence[Row]) -> dict[str, float]:
         if len(numeric) >= _FEWEST_TRIALS and len(set(values)) > 1 and len(set(scores)) > 1:
             correlations[key] = float(stats.spearmanr(values, scores).statistic)
     return correlations
-
-
-def _is_policies(value: Any) -> bool:
-    if not isinstance(value, dict) or not value:
-        return False
-    return all(isinstance(numbers, list) and numbers for numbers in value.values())
