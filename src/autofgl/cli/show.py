@@ -1,15 +1,17 @@
-"""What the command line prints of graphs, networks and results."""
+"""What the command line prints: methods, datasets, graphs, networks and results."""
 
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from autofgl.graphs.client_graph import ClientGraph
-    from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
+    from autofgl.methods.fl_agcns.diagnosis import Ranked
     from autofgl.runs.folder import Result
 
 
@@ -34,6 +36,41 @@ def show_table(where: "Console", columns: tuple[str, ...], rows: Sequence[tuple[
     for row in rows:
         table.add_row(*row)
     where.print(table)
+
+
+def list_methods(
+    method: Annotated[
+        str | None, typer.Argument(help="Show this method's settings, and who learns what in it.")
+    ] = None,
+) -> None:
+    """List the methods, or the settings of one and who learns what in it."""
+    from autofgl.methods.catalog import METHODS, settings_of
+    from autofgl.methods.privacy import WHO_LEARNS_WHAT
+
+    if method is None:
+        rows = [(name, one.summary, one.sharing, one.search) for name, one in METHODS.items()]
+        show_table(console(), ("method", "what it does", "sharing", "search"), rows)
+        return
+    fields = settings_of(method).model_fields.items()
+    settings = [(key, str(field.default), field.description or "") for key, field in fields]
+    meanings = [(key, default, " ".join(text.split())) for key, default, text in settings]
+    show_table(console(), ("setting", "default", "meaning"), meanings)
+    learns = []
+    for party in WHO_LEARNS_WHAT.get(method, ()):
+        besides = {"with --secure none": party.none, "with secure sums": party.secure}
+        more = [f"{mode}, also {what}" for mode, what in besides.items() if what]
+        learns.append((party.who, ";\n".join([party.always, *more])))
+    if learns:
+        console().print()
+        show_table(console(), ("who", "learns"), learns)
+
+
+def list_datasets() -> None:
+    """List the datasets."""
+    from autofgl.graphs.catalog import DATASETS
+
+    rows = [(name, entry.size, entry.description) for name, entry in DATASETS.items()]
+    show_table(console(), ("dataset", "size", "what it is"), rows)
 
 
 def show_clients(graphs: "Sequence[ClientGraph]", seconds: float) -> None:
@@ -94,13 +131,4 @@ def show_ranked(network: "Ranked") -> None:
     show_line(
         f"shared {network.shared_loss:6.3f} {network.shared_accuracy:6.1%}   "
         f"alone {network.alone_loss:6.3f} {network.alone_accuracy:6.1%}   {network.genotype}"
-    )
-
-
-def show_quality(measured: "Quality") -> None:
-    """How well the rankings agree."""
-    show_line(
-        f"rank correlation over {len(measured.networks)} networks: "
-        f"loss τ {measured.kendall_loss:.2f} ρ {measured.spearman_loss:.2f}, "
-        f"accuracy τ {measured.kendall_accuracy:.2f} ρ {measured.spearman_accuracy:.2f}"
     )
