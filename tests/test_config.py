@@ -3,11 +3,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
-from autofgl.runtime.settings import FederatedSettings, ServerData
 
 from autofgl.config import SECURE_MODES, check_config, parse_settings, sort_settings
 from autofgl.errors import UserError
 from autofgl.runs.folder import read_config_file
+from autofgl.runtime.settings import FederatedSettings, ServerData
 from autofgl.secure import MODES
 
 

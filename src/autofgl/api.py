@@ -74,6 +74,7 @@ def start_run(
     config: RunConfig, clients: "Sequence[ClientGraph]", out: Path, console: "Console | None"
 ) -> Result:
     """Begin a new run in a new folder."""
+    from autofgl.graphs.client_graph import summarize_clients
     from autofgl.graphs.validation import validate_clients
 
     layers = sort_settings(config)
@@ -86,7 +87,8 @@ def start_run(
     method.check(method.arrange(clients), layers.method, config.secure)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, {**whole, "clients": len(clients)})
-    write_text(folder.data, json.dumps(_data_record(clients), indent=2) + "\n")
+    record = {**summarize_clients(clients).to_dict(), "digests": _digests(clients)}
+    write_text(folder.data, json.dumps(record, indent=2) + "\n")
     return _execute(config, layers, clients, server_graph, folder, console)
 
 
@@ -128,12 +130,8 @@ def diagnose(
 ) -> "Quality":
     """How well the SuperNet of a run ranks networks; also left in ``diagnosis.json``.
 
-    Args:
-        out: The folder of an ``fl-agcns`` run, finished or not.
-        clients: The client graphs, if the run was started on graphs in memory.
-        networks: How many networks are trained on their own.
-        rounds: For how long.
-        report: Called with every network when it is done.
+    For the folder of an ``fl-agcns`` run, finished or not; ``clients`` are needed if it was started
+    on graphs in memory. ``report`` is called with every network that was trained on its own.
 
     Raises:
         UserError: The run has no SuperNet.
@@ -198,10 +196,8 @@ def load_server_graph(config: RunConfig, layers: Layers) -> "ClientGraph | None"
     if not wanted.share:
         return None
     if not config.partitioned:
-        raise UserError(
-            "server_share needs one graph that is cut into clients; with graphs of their own, give "
-            "the server's as server_graph=FILE"
-        )
+        other = "with graphs of their own, give the server's as server_graph=FILE"
+        raise UserError(f"server_share needs one graph that is cut into clients; {other}")
     return _load_whole(config, layers)[1]
 
 
@@ -223,19 +219,13 @@ def _load_whole(config: RunConfig, layers: Layers) -> "tuple[ClientGraph, Client
     return withhold(graph, wanted.share, numpy_generator(config.seed, "server"))
 
 
-def _data_record(clients: "Sequence[ClientGraph]") -> dict[str, Any]:
-    """What ``data.json`` holds: sizes, cut, and digests to know the graphs again."""
-    from autofgl.graphs.client_graph import summarize_clients
-
-    digests = {client.name: client.fingerprint() for client in clients}
-    return {**summarize_clients(clients).to_dict(), "digests": digests}
+def _digests(clients: "Sequence[ClientGraph]") -> dict[str, str]:
+    """What to know the graphs again by."""
+    return {client.name: client.fingerprint() for client in clients}
 
 
 def _same_clients(
-    folder: RunFolder,
-    config: RunConfig,
-    layers: Layers,
-    given: "Sequence[ClientGraph] | None",
+    folder: RunFolder, config: RunConfig, layers: Layers, given: "Sequence[ClientGraph] | None"
 ) -> "Sequence[ClientGraph]":
     """The graphs that a run was started on, loaded again unless they are given."""
     clients = given if given is not None else load_clients(config, layers)
@@ -246,13 +236,11 @@ def _same_clients(
     if not folder.data.exists():
         return clients  # killed before the first round: nothing was learned from the graphs
     recorded = json.loads(folder.data.read_text())["digests"]
-    digests = {client.name: client.fingerprint() for client in clients}
+    digests = _digests(clients)
     changed = sorted(name for name in recorded | digests if recorded.get(name) != digests.get(name))
     if changed:
-        raise UserError(
-            f"the graphs of {', '.join(changed)} are not those that {folder.path} was started on: "
-            "start a new run"
-        )
+        others = f"the graphs of {', '.join(changed)} are not those that"
+        raise UserError(f"{others} {folder.path} was started on: start a new run")
     return clients
 
 

@@ -34,15 +34,10 @@ class RunConfig(BaseModel):
 
     Attributes:
         method: Name of the method, or ``module:Class`` or ``file.py:Class`` of one's own.
-        dataset: Name of a dataset; none if the graphs come from files or from memory.
         graphs: Graph files, one for each client, or one that is partitioned.
-        data_root: Folder with raw files of public datasets.
         clients: Number of clients; none: 3 for a dataset, one for each file.
-        partition: Name of the partitioner.
         secure: How sums are protected; :func:`check_config` fills in the method's own choice.
-        seed: Random seed.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
-        engine: What carries the messages.
         settings: ``--set`` values of dataset, partitioner and method.
     """
 
@@ -120,10 +115,8 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         raise unknown_name("engine", config.engine, ENGINES)
     budget = config.time_budget
     if budget is not None and budget.cpu and config.engine != "inprocess":
-        raise UserError(
-            f"with --engine {config.engine} clients compute in processes of their own: "
-            f"give --budget {budget.seconds:g}s of wall time"
-        )
+        where = f"with --engine {config.engine} clients compute in processes of their own"
+        raise UserError(f"{where}: give --budget {budget.seconds:g}s of wall time")
     return config
 
 
@@ -134,11 +127,10 @@ def _check_data(config: RunConfig) -> None:
         raise unknown_name("dataset", config.dataset, DATASETS)
     if config.partitioned and config.partition not in PARTITIONERS:
         raise unknown_name("partition", config.partition, PARTITIONERS)
-    if len(config.graphs) > 1 and config.clients not in (None, len(config.graphs)):
-        raise UserError(
-            f"{len(config.graphs)} graph files make {len(config.graphs)} clients, "
-            f"not {config.clients}: leave --clients out"
-        )
+    files = len(config.graphs)
+    if files > 1 and config.clients not in (None, files):
+        wrong = f"{files} graph files make {files} clients, not {config.clients}"
+        raise UserError(f"{wrong}: leave --clients out")
 
 
 def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = None) -> Layers:
@@ -205,11 +197,7 @@ def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, t
 def _present_names(
     given: Mapping[str, Any], readers: Mapping[str, type[BaseModel]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values by the present names of settings and choices, and a notice for each old one.
-
-    A settings class lists old names as ``renamed`` (old → new) and old choices as
-    ``renamed_values`` (setting → old → new).
-    """
+    """The values by the present names of settings and choices, and a notice for each old one."""
     renamed: dict[str, str] = {}
     for model in dict.fromkeys(readers.values()):
         renamed |= getattr(model, "renamed", {})

@@ -76,19 +76,10 @@ def run_command(
     resume: Resume = None,
 ) -> None:
     """Run a method and leave a run folder with model, history and result."""
-    given = {
-        "method": method,
-        "dataset": dataset,
-        "graphs": graphs or None,
-        "data_root": data_root,
-        "clients": clients,
-        "partition": partition,
-        "secure": secure,
-        "seed": seed,
-        "budget": budget,
-        "engine": engine,
-        "settings": set_ or None,
-    }
+    given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
+    given |= {"data_root": data_root, "clients": clients, "partition": partition}
+    given |= {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
+    given |= {"settings": set_ or None}
     given = {key: value for key, value in given.items() if value is not None}
     result = _start(given, config, out) if resume is None else _resume(resume, given, config, out)
     show_result(result)
@@ -170,9 +161,8 @@ def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | 
     if "method" in given:
         given["method"] = absolute_name(given["method"])
     if file or out or any(values.get(key) != value for key, value in given.items()):
-        raise UserError(
-            "a resumed run keeps its configuration: give --resume DIR and --budget only"
-        )
+        way = "give --resume DIR and --budget only"
+        raise UserError(f"a resumed run keeps its configuration: {way}")
     _with_notices(sort_settings(check_config(values)))
     return api.resume(folder, budget=budget, console=console())
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,22 +87,22 @@ def show_clients(graphs: "Sequence[ClientGraph]", seconds: float) -> None:
 
 def show_result(finished: "Result") -> None:
     """The figures of a finished run, and the network that a search has chosen."""
+    from autofgl.nn.models.spec import SearchedSpec, architecture_tree, spec_from_json
     from autofgl.report.report import FILE as REPORT
+    from autofgl.runs.export import read_description
 
     figures = finished.figures
     sizes = ("nodes", "train", "val", "test")
-    lines = [
-        (
-            row["name"],
-            *(str(row[key]) for key in sizes),
-            f"{row['test_accuracy']:.4f}" if row["test"] else "-",
-        )
-        for row in figures["per_client"]
-        if "nodes" in row
-    ]
+    lines = []
+    for row in figures["per_client"]:
+        if "nodes" in row:
+            accuracy = f"{row['test_accuracy']:.4f}" if row["test"] else "-"
+            lines.append((row["name"], *(str(row[key]) for key in sizes), accuracy))
     if lines:
         show_table(console(), ("client", *sizes, "test accuracy"), lines)
-    _architecture(finished.folder)
+    spec = spec_from_json(read_description(finished.folder)["network"])
+    if isinstance(spec, SearchedSpec):
+        show_line(architecture_tree(spec.parsed(), spec.fusion))
     show_line(
         f"{figures['method'].rpartition(':')[2]}: test accuracy {figures['test_accuracy']:.4f}, "
         f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
@@ -114,16 +113,6 @@ def show_result(finished: "Result") -> None:
     report = finished.folder / REPORT
     if report.exists():
         show_line(f"report: {report}")
-
-
-def _architecture(folder: Path) -> None:
-    """Draw the network of a search."""
-    from autofgl.nn.models.spec import SearchedSpec, architecture_tree, spec_from_json
-    from autofgl.runs.export import read_description
-
-    spec = spec_from_json(read_description(folder)["network"])
-    if isinstance(spec, SearchedSpec):
-        show_line(architecture_tree(spec.parsed(), spec.fusion))
 
 
 def show_ranked(network: "Ranked") -> None:

@@ -13,10 +13,8 @@ _TIME = r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
 class Budget:
     """Time after which no further round is begun.
 
-    Attributes:
-        seconds: How long.
-        cpu: Whether seconds of this process's computing count, which other programs on the machine
-            do not shorten, rather than those of the clock.
+    With ``cpu`` seconds of this process's computing count, which other programs on the machine do
+    not shorten, rather than those of the clock.
     """
 
     seconds: float
@@ -40,12 +38,7 @@ class Budget:
 
 
 class Stopwatch:
-    """Seconds of a run, those before it was resumed included.
-
-    Args:
-        wall_s: Seconds so far by the clock.
-        cpu_s: Seconds so far of computing.
-    """
+    """Seconds of a run, those before it was resumed included."""
 
     def __init__(self, wall_s: float = 0.0, cpu_s: float = 0.0) -> None:
         self._wall = wall_s - time.perf_counter()

@@ -45,13 +45,7 @@ class StopRequest:
 
 @dataclass(frozen=True)
 class Finished:
-    """What the loop leaves for ``result.json``.
-
-    Attributes:
-        outcome: The method's own report.
-        wall_s: Seconds, those before the run was resumed included.
-        stopped_by: ``rounds``, ``patience`` or ``budget``.
-    """
+    """What the loop leaves for ``result.json``; a run is stopped by rounds, patience or budget."""
 
     outcome: Outcome
     wall_s: float
@@ -91,7 +85,8 @@ def run_rounds(
             recorder.append(row)
             _save_if_due(method, folder, watch, stop)
         _save(method, folder, watch)
-        stopped_by = "budget" if out_of_time else _reason(method)
+        by_itself = "rounds" if method.round >= method.rounds else "patience"
+        stopped_by = "budget" if out_of_time else by_itself
         return Finished(method.finish(), watch.wall_s, stopped_by)
 
 
@@ -110,8 +105,8 @@ def _begin(method: Method, folder: RunFolder) -> Stopwatch:
 def _save(method: Method, folder: RunFolder, watch: Stopwatch) -> None:
     folder.require()
     method.before_checkpoint()
-    state = {"method": method.state(), "round": method.round, "wall_s": watch.wall_s}
-    state["cpu_s"] = watch.cpu_s
+    times = {"wall_s": watch.wall_s, "cpu_s": watch.cpu_s}
+    state = {"method": method.state(), "round": method.round, **times}
     checkpoint.save(folder.checkpoints, method.round, state, method.federation)
 
 
@@ -122,9 +117,8 @@ def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: Stop
     if stop.wanted or returned or due:
         _save(method, folder, watch)
     if stop.wanted:
-        raise Interrupted(
-            f"stopped after round {method.round}; go on with: autofgl run --resume {folder.path}"
-        )
+        way = f"go on with: autofgl run --resume {folder.path}"
+        raise Interrupted(f"stopped after round {method.round}; {way}")
     if returned:
         raise PartiesReturned(returned)
 
@@ -132,15 +126,11 @@ def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: Stop
 def _complete(row: Row, method: Method, wall_s: float) -> Row:
     """The contract's columns first, then the method's own."""
     meter = method.federation.meter
-    row_start = {"round": row["round"], "wall_s": round(wall_s, 6)}
-    traffic = {"bytes_up": meter.total("up"), "bytes_down": meter.total("down")}
+    first: Row = {"round": row["round"], "wall_s": round(wall_s, 6)}
+    first |= {"bytes_up": meter.total("up"), "bytes_down": meter.total("down")}
     if "secure" in meter.ops:
         secure = meter.ops["secure"]
-        traffic["bytes_secure"] = secure.bytes_up + secure.bytes_down
+        first["bytes_secure"] = secure.bytes_up + secure.bytes_down
     if meter.total("peer"):
-        traffic["bytes_peer"] = meter.total("peer")
-    return {**row_start, **traffic, **row}
-
-
-def _reason(method: Method) -> str:
-    return "rounds" if method.round >= method.rounds else "patience"
+        first["bytes_peer"] = meter.total("peer")
+    return {**first, **row}

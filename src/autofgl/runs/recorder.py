@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,14 +18,9 @@ _FIGURES = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 class Recorder:
     """Takes every row of a run, while entered.
 
-    A terminal shows a bar with the current figures; a pipe, a plain line every tenth of the way.
-
-    Args:
-        folder: The run folder. Its history keeps the rows up to ``start`` and drops later ones.
-        start: Round that the run goes on from.
-        rounds: Rounds that are planned.
-        title: What the progress is called.
-        console: Where progress is shown; nothing is shown without one.
+    A terminal shows a bar with the current figures; a pipe, a plain line every tenth of the way;
+    without a console nothing is shown. The history keeps its rows up to round ``start``, from which
+    the run goes on, and drops later ones.
     """
 
     def __init__(
@@ -33,22 +29,19 @@ class Recorder:
         self._folder, self._start = folder, start
         self._rounds, self._title, self._console = rounds, title, console
         self._bar: Progress | None = None
+        self._events: EventLog | None = None
 
     def __enter__(self) -> "Recorder":
         path = self._folder.history
         rows = [row for row in read_history(path) if row["round"] <= self._start]
         write_text(path, "".join(f"{json.dumps(row)}\n" for row in rows))
         self._history: TextIO = path.open("a")
-        self._events = open_event_log(self._folder.path)
+        with suppress(ModuleNotFoundError):
+            self._events = EventLog(self._folder.path)
         if self._console is not None and self._console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeElapsedColumn(),
-                TextColumn("{task.fields[figures]}"),
-                console=self._console,
-            )
+            title, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
+            columns = (title, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), figures)
+            self._bar = Progress(*columns, console=self._console)
             self._task = self._bar.add_task(self._title, total=self._rounds, figures="")
             self._bar.start()
         return self
@@ -75,7 +68,11 @@ class Recorder:
 
 
 class EventLog:
-    """Writes every number of a row as a TensorBoard scalar."""
+    """Writes every number of a row as a TensorBoard scalar.
+
+    Raises:
+        ModuleNotFoundError: The extra is missing (``pip install 'autofgl[tensorboard]'``).
+    """
 
     def __init__(self, folder: Path) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
@@ -84,6 +81,7 @@ class EventLog:
 
         self._event, self._summary = Event, Summary
         self._writer: Any = EventFileWriter(str(folder))
+        self.close = self._writer.close
 
     def append(self, row: dict[str, Any]) -> None:
         """Add a row."""
@@ -95,15 +93,3 @@ class EventLog:
         summary = self._summary(value=values)
         event = self._event(wall_time=time.time(), step=row["round"], summary=summary)
         self._writer.add_event(event)
-
-    def close(self) -> None:
-        """Flush and let the file go."""
-        self._writer.close()
-
-
-def open_event_log(folder: Path) -> EventLog | None:
-    """An event log, or none without the extra (``pip install 'autofgl[tensorboard]'``)."""
-    try:
-        return EventLog(folder)
-    except ModuleNotFoundError:
-        return None
