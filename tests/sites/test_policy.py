@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from autofgl.runtime.settings import FederatedSettings
 
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.sites.policy import TEMPLATE, Policy
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from autofgl.methods.baselines import FedAvg
 
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.baselines import FedAvg
 from autofgl.sites import submit
 from autofgl.sites.submit import read_run
 
