@@ -7,6 +7,7 @@ is validated: a mistake is answered at once.
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,9 +52,6 @@ def run(
         out: Run folder; a new one below ``runs/`` if not given.
         console: Where progress is shown; nothing is shown without one.
         **settings: The method's settings, as with ``--set``.
-
-    Returns:
-        The finished run.
 
     Example:
         >>> import autofgl
@@ -132,9 +130,6 @@ def diagnose(
 
     For the folder of an ``fl-agcns`` run, finished or not; ``clients`` are needed if it was started
     on graphs in memory. ``report`` is called with every network that was trained on its own.
-
-    Raises:
-        UserError: The run has no SuperNet.
     """
     folder = RunFolder.open(Path(out))
     config = check_config(folder.read_config())
@@ -153,15 +148,12 @@ def diagnose(
     method_class = find_method(config.method)
     if not issubclass(method_class, FLAGCNS):
         raise no_supernet
-    federation = _federation(config, layers, graphs, folder)
-    try:
+    with closing(_federation(config, layers, graphs, folder)) as federation:
         method = method_class(federation, layers.method, config.seed, config.secure)
         state = load_latest(folder.checkpoints, federation)
         method.connect()
         method.load_state(state["method"])
         quality = supernet_quality(method, networks, rounds, report)
-    finally:
-        federation.close()
     text = json.dumps({"rounds": rounds, **quality.to_json()}, indent=2, allow_nan=False)
     write_text(folder.path / "diagnosis.json", text + "\n")
     return quality
@@ -177,9 +169,8 @@ def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
     if config.partitioned:
         from autofgl.graphs.partition import partition
 
-        graph, _ = _load_whole(config, layers)
-        count = config.clients or 3
-        return partition(graph, count, config.partition, config.seed, layers.partition)
+        graph, how = _load_whole(config, layers)[0], layers.partition
+        return partition(graph, config.clients or 3, config.partition, config.seed, how)
 
     from autofgl.graphs.files import load_graphs
 
@@ -269,11 +260,8 @@ def _execute(
         from autofgl.sites.submit import run_as_sites
 
         return run_as_sites(config, layers, clients, data, folder, console)
-    federation = _federation(config, layers, clients, folder)
-    try:
+    with closing(_federation(config, layers, clients, folder)) as federation:
         return execute(config, layers, federation, data, folder, console)
-    finally:
-        federation.close()
 
 
 def _federation(

@@ -11,7 +11,6 @@ from autofgl.cli.show import console, show_clients, show_line, show_ranked, show
 from autofgl.errors import UserError
 
 if TYPE_CHECKING:
-    from autofgl.config import Layers
     from autofgl.runs.folder import Result
 
 RUN_EXAMPLE = "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02"
@@ -77,9 +76,8 @@ def run_command(
 ) -> None:
     """Run a method and leave a run folder with model, history and result."""
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
-    given |= {"data_root": data_root, "clients": clients, "partition": partition}
-    given |= {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
-    given |= {"settings": set_ or None}
+    given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
+    given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
     given = {key: value for key, value in given.items() if value is not None}
     result = _start(given, config, out) if resume is None else _resume(resume, given, config, out)
     show_result(result)
@@ -141,7 +139,9 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
         values["dataset"] = "cora"
     values["graphs"] = [str(Path(path).absolute()) for path in values.get("graphs") or ()]
     config = check_config(values)
-    layers = _with_notices(sort_settings(config))
+    layers = sort_settings(config)
+    for notice in layers.notices:
+        print(f"autofgl: {notice}", file=sys.stderr)
     folder = out or api.default_folder(config)
     RunFolder.check_new(folder)
     begin = time.perf_counter()
@@ -163,11 +163,6 @@ def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | 
     if file or out or any(values.get(key) != value for key, value in given.items()):
         way = "give --resume DIR and --budget only"
         raise UserError(f"a resumed run keeps its configuration: {way}")
-    _with_notices(sort_settings(check_config(values)))
-    return api.resume(folder, budget=budget, console=console())
-
-
-def _with_notices(layers: "Layers") -> "Layers":
-    for notice in layers.notices:
+    for notice in sort_settings(check_config(values)).notices:
         print(f"autofgl: {notice}", file=sys.stderr)
-    return layers
+    return api.resume(folder, budget=budget, console=console())

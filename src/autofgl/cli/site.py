@@ -36,9 +36,8 @@ def provision_command(
     show_line(f"server:       {kits.server}")
     show_line(f"coordinator:  {kits.coordinator} (same machine as the server)")
     for name, kit in kits.sites.items():
-        show_line(
-            f"site:         {kit} (give it to {name}, over a safe way: it holds a private key)"
-        )
+        note = f"give it to {name}, over a safe way: it holds a private key"
+        show_line(f"site:         {kit} ({note})")
     show_line(f"CA:           {kits.authority} (keep it off line)")
 
 

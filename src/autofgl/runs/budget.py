@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from autofgl.errors import UserError
 
-_TIME = r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
-
 
 @dataclass(frozen=True)
 class Budget:
@@ -22,12 +20,8 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        """A budget of ``90s``, ``10m``, ``1h30m`` or a plain number, with or without `` cpu``.
-
-        Raises:
-            UserError: The text is not a duration.
-        """
-        match = re.fullmatch(_TIME + r"(\s*cpu)?", text.strip())
+        """A budget of ``90s``, ``10m``, ``1h30m`` or a plain number, with or without `` cpu``."""
+        match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?(\s*cpu)?", text.strip())
         if not match or not any(match.groups()[:3]):
             raise UserError(f"'{text}' is not a duration: write 90s, 10m, 1h30m or '10m cpu'")
         hours, minutes, seconds = (float(part or 0) for part in match.groups()[:3])

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from autofgl.graphs.client_graph import ClientGraph
 
-_SINGLE = "model"
-
 
 def save_models(
     folder: Path,
@@ -34,7 +32,6 @@ def save_models(
 
     Args:
         models: Weights by name; ``model`` if there is only one; none if they stay with the clients.
-        network: JSON form of the network.
         info: What a user of the weights must know besides, such as feature scaling.
         networks: JSON form of each client's network, where they differ.
     """
@@ -107,7 +104,7 @@ def _choose(names: list[str], name: str | None) -> str:
 
 
 def _key(name: str, key: str) -> str:
-    return key if name == _SINGLE else f"{name}/{key}"
+    return key if name == "model" else f"{name}/{key}"
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
-        """Start a run in a new or empty folder.
-
-        Raises:
-            UserError: The folder holds another run or other files, or cannot be written.
-        """
+        """Start a run in a new or empty folder."""
         cls.check_new(path)
         folder = cls(path)
         try:
@@ -103,8 +99,7 @@ class RunFolder:
         if not self.finished:
             way = f"continue it with autofgl run --resume {self.path}"
             raise UserError(f"{self.path} is not finished: {way}")
-        result: dict[str, Any] = json.loads(self.result.read_text())
-        return result
+        return dict(json.loads(self.result.read_text()))
 
     def write_result(self, figures: dict[str, Any]) -> None:
         """Write the final figures: the last file of a run, so that it marks it as finished."""
@@ -113,12 +108,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run.
-
-    Attributes:
-        folder: Where everything lies.
-        figures: What ``result.json`` holds.
-    """
+    """A finished run: its folder, and the figures that ``result.json`` holds."""
 
     folder: Path
     figures: dict[str, Any]
@@ -167,10 +157,8 @@ def read_config_file(path: Path) -> dict[str, Any]:
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """All whole rows of a history; a last line that was cut short by a crash is passed over."""
-    if not path.exists():
-        return []
     rows = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text().splitlines() if path.exists() else ():
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:
