@@ -55,7 +55,7 @@ def privacy_table(method: str) -> str:
 def settings_table(method: str) -> str:
     """Every setting with its default and its meaning, folded."""
     rows = [
-        (f"`{key}`", _default(field.default), field.description or "")
+        (f"`{key}`", _default(field.default), " ".join((field.description or "").split()))
         for key, field in settings_of(method).model_fields.items()
     ]
     table = _table(("setting", "default", "meaning"), rows)
@@ -84,4 +84,4 @@ def _default(value: Any) -> str:
 
 
 def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|").replace("\n", " ")
+    return cell.replace("|", "\\|")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from rich.console import Console
 
 import autofgl
 from autofgl.cli import app, expand_lists, main
@@ -14,6 +15,8 @@ from autofgl.experiments.papers import FIGURES
 from autofgl.experiments.plan import Options
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.catalog import METHODS, settings_of
+from autofgl.methods.privacy import WHO_LEARNS_WHAT
 from autofgl.runs.folder import read_history
 
 
@@ -155,6 +158,25 @@ def test_lists_of_methods_and_datasets(capsys: pytest.CaptureFixture[str]) -> No
         assert word in shown
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_is_listed_with_its_privacy(
+    method: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autofgl.cli.show.console", lambda: Console(width=1000))
+    assert call("methods") == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.split()[0] == method)
+    entry = METHODS[method]
+    assert all(text in row for text in (entry.summary, entry.sharing, entry.search))
+    assert call("methods", method) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, field in settings_of(method).model_fields.items():
+        meaning = " ".join(field.description.split())
+        assert any(line.split()[:1] == [name] and meaning in line for line in lines), name
+    shown = "\n".join(lines)
+    for party in WHO_LEARNS_WHAT[method]:
+        assert all(text in shown for text in (party.who, party.always, party.none, party.secure))
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -272,8 +294,8 @@ def test_reproduce_lists_figures_and_hands_its_words_on(
     monkeypatch.chdir(tmp_path)
     asked = []
     monkeypatch.setattr(
-        "autofgl.experiments.figures.reproduce",
-        lambda figure, options, console: asked.append((figure, options)),
+        "autofgl.experiments.runner.run_experiment",
+        lambda pages, console: asked.append((pages.experiment, pages.options)),
     )
     assert call("reproduce") == 0
     shown = capsys.readouterr().out

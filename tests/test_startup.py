@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from autofgl.methods.catalog import METHODS
+
 #: What may not be imported before everything about the command line is validated.
 HEAVY = ("torch", "torch_geometric", "scipy.stats", "sknetwork", "optuna", "nvflare", "tenseal")
 
@@ -21,7 +23,7 @@ finally:
 """
 
 ANSWERS = [["--help"], [], ["run", "--help"], ["site", "--help"], ["methods"], ["datasets"]]
-ANSWERS += [["methods", "fedavg"], ["reproduce", "--help"]]
+ANSWERS += [["methods", "fedavg"], ["reproduce", "--help"], ["reproduce", "list"]]
 
 #: Mistakes that are answered without NumPy.
 MISTAKES = [
@@ -53,9 +55,20 @@ MISTAKES = [
     (["predict", "absent", "--graph", "broken.npz"], "absent"),
     (["diagnose", "absent"], "holds no run"),
     (["methods", "fedavgg"], "did you mean fedavg"),
+    (["report", "absent"], "holds no run"),
+    (["watch", "absent"], "holds no run"),
+    (["watch", "absent", "--port", "x"], "--port"),
+    (["compare", "fedavgg"], "did you mean fedavg"),
+    (["compare", "fedavg"], "two methods at least"),
+    (["compare", "fedavg", "separate", "--set", "hiden=3"], "hidden"),
+    (["compare", "fedavg", "separate", "--seeds", "0"], "--seeds 0"),
+    (["reproduce", "fl-agcns-tabel3"], "did you mean fl-agcns-table3"),
+    (["reproduce", "fl-agcns-table3", "--datasets", "corra"], "did you mean cora"),
+    (["reproduce", "fedgraph-fig7", "--rows", "sgae"], "did you mean sage"),
     (["site", "provision", "absent.yaml"], "absent.yaml"),
     (["site", "submit"], "--resume DIR"),
     (["site", "submit", "absent.yaml"], "absent.yaml"),
+    (["site", "submit", "--resume", "absent"], "holds no run"),
 ]
 
 #: Mistakes that only the graphs show: NumPy and SciPy's sparse matrices, no torch.
@@ -64,22 +77,16 @@ IN_GRAPHS = [
     (["run", "fedavg", "--clients", "3000"], "2708 nodes"),
 ]
 
-#: Answered without torch once all parts import without it: settings of the searches
-#: (autofgl.nn.space), a network's name checked by the settings themselves, the report, the
-#: experiments. Until then only the answer is checked; then these belong into the lists above.
-LATER = [
-    (["methods", "fl-agcns"], ""),
+#: Names of layers and networks, and settings of searches: NumPy, no torch.
+IN_NETWORKS = [
     (["run", "fl-agcns", "--set", "types=gnc"], "unknown layer type 'gnc'"),
     (["run", "fedavg", "--set", "model=gnc"], "unknown model 'gnc'"),
     (["run", "graphfl-ga", "--set", "lr=fast"], "setting lr=fast"),
     (["run", "asfgnn", "--set", "lr=fast"], "setting lr=fast"),
     (["run", "sfgnn", "--set", "lr=fast"], "setting lr=fast"),
-    (["report", "absent"], "holds no run"),
-    (["watch", "absent"], "holds no run"),
-    (["compare", "fedavgg"], "did you mean fedavg"),
-    (["compare", "fedavg", "separate", "--set", "hiden=3"], "hidden"),
-    (["reproduce", "fl-agcns-tabel3"], "did you mean fl-agcns-table3"),
-    (["reproduce", "list"], ""),
+    (["site", "server", "--kit", "absent"], "absent is no kit"),
+    (["site", "join", "--graph", "absent.npz", "--kit", "absent"], "absent is no kit"),
+    (["site", "status", "--kits", "absent"], "absent/server is no kit"),
 ]
 
 
@@ -120,22 +127,20 @@ def test_mistakes_are_answered_at_once(words: list[str], message: str, tmp_path:
     assert not modules & {*HEAVY, "numpy"}
 
 
-@pytest.mark.parametrize(("words", "message"), IN_GRAPHS, ids=str)
-def test_mistakes_in_graphs_need_no_torch(words: list[str], message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("words", "message"), IN_GRAPHS + IN_NETWORKS, ids=str)
+def test_mistakes_in_graphs_and_networks_need_no_torch(
+    words: list[str], message: str, tmp_path: Path
+) -> None:
     code, error, modules = answer(words, tmp_path)
     check_mistake(code, error, message)
     assert not modules & set(HEAVY)
 
 
-@pytest.mark.parametrize(("words", "message"), LATER, ids=str)
-def test_what_waits_for_other_parts(words: list[str], message: str, tmp_path: Path) -> None:
-    code, error, modules = answer(words, tmp_path)
-    if message:
-        check_mistake(code, error, message)
-    else:
-        assert (code, error) == (0, "")
-    if modules & set(HEAVY):
-        pytest.xfail("a part on the way still imports torch")
+@pytest.mark.parametrize("method", METHODS)
+def test_the_settings_of_every_method_need_no_torch(method: str, tmp_path: Path) -> None:
+    code, error, modules = answer(["methods", method], tmp_path)
+    assert (code, error) == (0, "")
+    assert not modules & set(HEAVY)
 
 
 def test_resuming_with_another_configuration_is_refused_at_once(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ is validated: a mistake is answered at once.
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,6 @@ def run(
         console: Where progress is shown; nothing is shown without one.
         **settings: The method's settings, as with ``--set``.
 
-    Returns:
-        The finished run.
-
     Example:
         >>> import autofgl
         >>> clients = autofgl.partition(autofgl.load("cora"), clients=3, seed=0)
@@ -74,6 +72,7 @@ def start_run(
     config: RunConfig, clients: "Sequence[ClientGraph]", out: Path, console: "Console | None"
 ) -> Result:
     """Begin a new run in a new folder."""
+    from autofgl.graphs.client_graph import summarize_clients
     from autofgl.graphs.validation import validate_clients
 
     layers = sort_settings(config)
@@ -86,7 +85,8 @@ def start_run(
     method.check(method.arrange(clients), layers.method, config.secure)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     folder = RunFolder.create(out, {**whole, "clients": len(clients)})
-    write_text(folder.data, json.dumps(_data_record(clients), indent=2) + "\n")
+    record = {**summarize_clients(clients).to_dict(), "digests": _digests(clients)}
+    write_text(folder.data, json.dumps(record, indent=2) + "\n")
     return _execute(config, layers, clients, server_graph, folder, console)
 
 
@@ -128,15 +128,8 @@ def diagnose(
 ) -> "Quality":
     """How well the SuperNet of a run ranks networks; also left in ``diagnosis.json``.
 
-    Args:
-        out: The folder of an ``fl-agcns`` run, finished or not.
-        clients: The client graphs, if the run was started on graphs in memory.
-        networks: How many networks are trained on their own.
-        rounds: For how long.
-        report: Called with every network when it is done.
-
-    Raises:
-        UserError: The run has no SuperNet.
+    For the folder of an ``fl-agcns`` run, finished or not; ``clients`` are needed if it was started
+    on graphs in memory. ``report`` is called with every network that was trained on its own.
     """
     folder = RunFolder.open(Path(out))
     config = check_config(folder.read_config())
@@ -155,15 +148,12 @@ def diagnose(
     method_class = find_method(config.method)
     if not issubclass(method_class, FLAGCNS):
         raise no_supernet
-    federation = _federation(config, layers, graphs, folder)
-    try:
+    with closing(_federation(config, layers, graphs, folder)) as federation:
         method = method_class(federation, layers.method, config.seed, config.secure)
         state = load_latest(folder.checkpoints, federation)
         method.connect()
         method.load_state(state["method"])
         quality = supernet_quality(method, networks, rounds, report)
-    finally:
-        federation.close()
     text = json.dumps({"rounds": rounds, **quality.to_json()}, indent=2, allow_nan=False)
     write_text(folder.path / "diagnosis.json", text + "\n")
     return quality
@@ -179,9 +169,8 @@ def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
     if config.partitioned:
         from autofgl.graphs.partition import partition
 
-        graph, _ = _load_whole(config, layers)
-        count = config.clients or 3
-        return partition(graph, count, config.partition, config.seed, layers.partition)
+        graph, how = _load_whole(config, layers)[0], layers.partition
+        return partition(graph, config.clients or 3, config.partition, config.seed, how)
 
     from autofgl.graphs.files import load_graphs
 
@@ -198,10 +187,8 @@ def load_server_graph(config: RunConfig, layers: Layers) -> "ClientGraph | None"
     if not wanted.share:
         return None
     if not config.partitioned:
-        raise UserError(
-            "server_share needs one graph that is cut into clients; with graphs of their own, give "
-            "the server's as server_graph=FILE"
-        )
+        other = "with graphs of their own, give the server's as server_graph=FILE"
+        raise UserError(f"server_share needs one graph that is cut into clients; {other}")
     return _load_whole(config, layers)[1]
 
 
@@ -223,19 +210,13 @@ def _load_whole(config: RunConfig, layers: Layers) -> "tuple[ClientGraph, Client
     return withhold(graph, wanted.share, numpy_generator(config.seed, "server"))
 
 
-def _data_record(clients: "Sequence[ClientGraph]") -> dict[str, Any]:
-    """What ``data.json`` holds: sizes, cut, and digests to know the graphs again."""
-    from autofgl.graphs.client_graph import summarize_clients
-
-    digests = {client.name: client.fingerprint() for client in clients}
-    return {**summarize_clients(clients).to_dict(), "digests": digests}
+def _digests(clients: "Sequence[ClientGraph]") -> dict[str, str]:
+    """What to know the graphs again by."""
+    return {client.name: client.fingerprint() for client in clients}
 
 
 def _same_clients(
-    folder: RunFolder,
-    config: RunConfig,
-    layers: Layers,
-    given: "Sequence[ClientGraph] | None",
+    folder: RunFolder, config: RunConfig, layers: Layers, given: "Sequence[ClientGraph] | None"
 ) -> "Sequence[ClientGraph]":
     """The graphs that a run was started on, loaded again unless they are given."""
     clients = given if given is not None else load_clients(config, layers)
@@ -246,13 +227,11 @@ def _same_clients(
     if not folder.data.exists():
         return clients  # killed before the first round: nothing was learned from the graphs
     recorded = json.loads(folder.data.read_text())["digests"]
-    digests = {client.name: client.fingerprint() for client in clients}
+    digests = _digests(clients)
     changed = sorted(name for name in recorded | digests if recorded.get(name) != digests.get(name))
     if changed:
-        raise UserError(
-            f"the graphs of {', '.join(changed)} are not those that {folder.path} was started on: "
-            "start a new run"
-        )
+        others = f"the graphs of {', '.join(changed)} are not those that"
+        raise UserError(f"{others} {folder.path} was started on: start a new run")
     return clients
 
 
@@ -281,11 +260,8 @@ def _execute(
         from autofgl.sites.submit import run_as_sites
 
         return run_as_sites(config, layers, clients, data, folder, console)
-    federation = _federation(config, layers, clients, folder)
-    try:
+    with closing(_federation(config, layers, clients, folder)) as federation:
         return execute(config, layers, federation, data, folder, console)
-    finally:
-        federation.close()
 
 
 def _federation(

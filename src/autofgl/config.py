@@ -11,18 +11,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autofgl.errors import UserError, unknown_name
-from autofgl.graphs.catalog import (
-    DATASETS,
-    PARTITIONERS,
-    DataSettings,
-    PartitionSettings,
-    SyntheticSettings,
-)
+from autofgl.graphs import catalog
+from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
 from autofgl.runs.budget import Budget
 
 ENGINES = ("inprocess", "nvflare")
-
 #: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
 SECURE_MODES = ("none", "ckks", "shares", "shares-additive")
 
@@ -34,16 +28,9 @@ class RunConfig(BaseModel):
 
     Attributes:
         method: Name of the method, or ``module:Class`` or ``file.py:Class`` of one's own.
-        dataset: Name of a dataset; none if the graphs come from files or from memory.
         graphs: Graph files, one for each client, or one that is partitioned.
-        data_root: Folder with raw files of public datasets.
         clients: Number of clients; none: 3 for a dataset, one for each file.
-        partition: Name of the partitioner.
         secure: How sums are protected; :func:`check_config` fills in the method's own choice.
-        seed: Random seed.
-        budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
-        engine: What carries the messages.
-        settings: ``--set`` values of dataset, partitioner and method.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -94,11 +81,7 @@ class Layers:
 
 
 def check_config(values: Mapping[str, Any]) -> RunConfig:
-    """Validate a configuration from the command line or a file.
-
-    Raises:
-        UserError: A key or a value is wrong.
-    """
+    """Validate a configuration from the command line or a file; a mistake is a UserError."""
     for key in values:
         if key not in RunConfig.model_fields:
             raise unknown_name("configuration key", str(key), RunConfig.model_fields)
@@ -120,33 +103,26 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         raise unknown_name("engine", config.engine, ENGINES)
     budget = config.time_budget
     if budget is not None and budget.cpu and config.engine != "inprocess":
-        raise UserError(
-            f"with --engine {config.engine} clients compute in processes of their own: "
-            f"give --budget {budget.seconds:g}s of wall time"
-        )
+        where = f"with --engine {config.engine} clients compute in processes of their own"
+        raise UserError(f"{where}: give --budget {budget.seconds:g}s of wall time")
     return config
 
 
 def _check_data(config: RunConfig) -> None:
     if config.dataset and config.graphs:
         raise UserError("give either --dataset or --graphs, not both")
-    if config.dataset is not None and config.dataset not in DATASETS:
-        raise unknown_name("dataset", config.dataset, DATASETS)
-    if config.partitioned and config.partition not in PARTITIONERS:
-        raise unknown_name("partition", config.partition, PARTITIONERS)
-    if len(config.graphs) > 1 and config.clients not in (None, len(config.graphs)):
-        raise UserError(
-            f"{len(config.graphs)} graph files make {len(config.graphs)} clients, "
-            f"not {config.clients}: leave --clients out"
-        )
+    if config.dataset is not None and config.dataset not in catalog.DATASETS:
+        raise unknown_name("dataset", config.dataset, catalog.DATASETS)
+    if config.partitioned and config.partition not in catalog.PARTITIONERS:
+        raise unknown_name("partition", config.partition, catalog.PARTITIONERS)
+    files = len(config.graphs)
+    if files > 1 and config.clients not in (None, files):
+        wrong = f"{files} graph files make {files} clients, not {config.clients}"
+        raise UserError(f"{wrong}: leave --clients out")
 
 
 def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = None) -> Layers:
-    """Hand every ``--set`` value to the layer that reads it; the method's is looked up.
-
-    Raises:
-        UserError: Nobody reads a key in this run, or a value does not fit.
-    """
+    """Hand every ``--set`` value to the layer that reads it, and that checks whether it fits."""
     method_settings = method_settings or settings_of(config.method)
     readers = _readers(config, method_settings)
     values, notices = _present_names(config.settings, readers)
@@ -194,7 +170,7 @@ def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, t
     """Who reads which key in this run."""
     data: list[str] = []
     if config.dataset is not None:
-        knobs = () if config.dataset == "synthetic" else SyntheticSettings.model_fields
+        knobs = () if config.dataset == "synthetic" else catalog.SyntheticSettings.model_fields
         data = [key for key in DataSettings.model_fields if key not in knobs]
     readers: dict[str, type[BaseModel]] = dict.fromkeys(data, DataSettings)
     if config.partitioned:
@@ -205,11 +181,7 @@ def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, t
 def _present_names(
     given: Mapping[str, Any], readers: Mapping[str, type[BaseModel]]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The values by the present names of settings and choices, and a notice for each old one.
-
-    A settings class lists old names as ``renamed`` (old → new) and old choices as
-    ``renamed_values`` (setting → old → new).
-    """
+    """The values by the present names of settings and choices, and a notice for each old one."""
     renamed: dict[str, str] = {}
     for model in dict.fromkeys(readers.values()):
         renamed |= getattr(model, "renamed", {})
@@ -228,7 +200,7 @@ def _present_names(
 
 
 def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserError:
-    if key in SyntheticSettings.model_fields:
+    if key in catalog.SyntheticSettings.model_fields:
         return UserError(f"setting '{key}' has no effect here: it needs --dataset synthetic")
     if key in DataSettings.model_fields:
         return UserError(f"setting '{key}' has no effect on graph files: they hold their own masks")

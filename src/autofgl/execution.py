@@ -19,13 +19,7 @@ from autofgl.runtime.method import Method
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What the coordinator itself knows of the data.
-
-    Attributes:
-        clients: Number of clients.
-        cut_share: Share of the edges that the cut severs; none if nobody knows the whole graph.
-        server_graph: A graph that the server has.
-    """
+    """What the coordinator itself knows of the data; no cut if nobody knows the whole graph."""
 
     clients: int
     cut_share: float | None = None

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from autofgl.cli import listing, pages, run, site
+from autofgl.cli import pages, run, show, site
 from autofgl.errors import AutoFGLError
 
 app = typer.Typer(
@@ -25,8 +25,8 @@ app.command("report", epilog="Example: autofgl report runs/demo")(pages.report)
 app.command("watch", epilog="Example: autofgl watch runs/demo")(pages.watch)
 app.command("compare", epilog=pages.COMPARE_EXAMPLE)(pages.compare)
 app.command("reproduce", epilog=pages.REPRODUCE_EXAMPLE)(pages.reproduce)
-app.command("methods", epilog="Example: autofgl methods fedavg")(listing.list_methods)
-app.command("datasets", epilog="Example: autofgl datasets")(listing.list_datasets)
+app.command("methods", epilog="Example: autofgl methods fedavg")(show.list_methods)
+app.command("datasets", epilog="Example: autofgl datasets")(show.list_datasets)
 app.add_typer(site.app)
 
 #: Options that take several values after one name.
@@ -51,14 +51,11 @@ def expand_lists(words: list[str]) -> list[str]:
     """Turn ``--set a=1 b=2`` into ``--set a=1 --set b=2``, likewise for the other lists."""
     expanded: list[str] = []
     option = ""
-    taken = 0
     for word in words:
         if word.startswith("-"):
-            option, taken = (word, 0) if word in _LISTS else ("", 0)
-        elif option:
-            if taken:
-                expanded.append(option)
-            taken += 1
+            option = word if word in _LISTS else ""
+        elif option and expanded[-1] != option:
+            expanded.append(option)
         expanded.append(word)
     return expanded
 

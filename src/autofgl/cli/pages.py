@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from autofgl.cli.options import Clients, DataRoot, Dataset, Graphs, Secure
+from autofgl.cli.run import Clients, DataRoot, Dataset, Graphs, Secure
 from autofgl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:

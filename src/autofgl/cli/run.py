@@ -3,27 +3,35 @@
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from autofgl.cli.options import Clients, DataRoot, Dataset, Graphs
-from autofgl.cli.show import (
-    console,
-    show_clients,
-    show_line,
-    show_quality,
-    show_ranked,
-    show_result,
-)
+from autofgl.cli.show import console, show_clients, show_line, show_ranked, show_result
 from autofgl.errors import UserError
 
 if TYPE_CHECKING:
-    from autofgl.config import Layers
     from autofgl.runs.folder import Result
 
 RUN_EXAMPLE = "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02"
 PREDICT_EXAMPLE = "Example: autofgl predict runs/demo --graph mine.npz --out mine.csv"
+
+Dataset: TypeAlias = Annotated[
+    str | None, typer.Option(help="Dataset (see autofgl datasets). [default: cora]")
+]
+Graphs: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(help="Graph files, one for each client; one file with --clients is cut."),
+]
+Clients: TypeAlias = Annotated[int | None, typer.Option(help="Number of clients. [default: 3]")]
+DataRoot: TypeAlias = Annotated[
+    str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
+]
+Secure: TypeAlias = Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")]
+Out: TypeAlias = Annotated[
+    Path | None, typer.Option(help="Run folder. [default: a new one below runs/]")
+]
+Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
 
 
 def run_command(
@@ -63,30 +71,16 @@ def run_command(
         ),
     ] = None,
     data_root: DataRoot = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. [default: a new one below runs/]")
-    ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    out: Out = None,
+    resume: Resume = None,
 ) -> None:
     """Run a method and leave a run folder with model, history and result."""
-    given = {
-        "method": method,
-        "dataset": dataset,
-        "graphs": graphs or None,
-        "data_root": data_root,
-        "clients": clients,
-        "partition": partition,
-        "secure": secure,
-        "seed": seed,
-        "budget": budget,
-        "engine": engine,
-        "settings": set_ or None,
-    }
+    given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
+    given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
+    given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
     given = {key: value for key, value in given.items() if value is not None}
-    if resume is not None:
-        show_result(_resume(resume, given, config, out))
-    else:
-        show_result(_start(given, config, out))
+    result = _start(given, config, out) if resume is None else _resume(resume, given, config, out)
+    show_result(result)
 
 
 def predict_command(
@@ -122,7 +116,12 @@ def diagnose_command(
     """Tell how well a search's SuperNet ranks networks: shared weights against own training."""
     from autofgl import api
 
-    show_quality(api.diagnose(folder, networks=networks, rounds=rounds, report=show_ranked))
+    measured = api.diagnose(folder, networks=networks, rounds=rounds, report=show_ranked)
+    show_line(
+        f"rank correlation over {len(measured.networks)} networks: "
+        f"loss τ {measured.kendall_loss:.2f} ρ {measured.spearman_loss:.2f}, "
+        f"accuracy τ {measured.kendall_accuracy:.2f} ρ {measured.spearman_accuracy:.2f}"
+    )
 
 
 def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Result":
@@ -139,9 +138,10 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
     if not values.get("dataset") and not values.get("graphs"):
         values["dataset"] = "cora"
     values["graphs"] = [str(Path(path).absolute()) for path in values.get("graphs") or ()]
-    values["method"] = _absolute(values["method"])
     config = check_config(values)
-    layers = _with_notices(sort_settings(config))
+    layers = sort_settings(config)
+    for notice in layers.notices:
+        print(f"autofgl: {notice}", file=sys.stderr)
     folder = out or api.default_folder(config)
     RunFolder.check_new(folder)
     begin = time.perf_counter()
@@ -153,27 +153,16 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
 def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | None) -> "Result":
     from autofgl import api
     from autofgl.config import check_config, sort_settings
+    from autofgl.methods.catalog import absolute_name
     from autofgl.runs.folder import RunFolder
 
     budget = given.pop("budget", None)
     values = RunFolder.open(folder).read_config()
     if "method" in given:
-        given["method"] = _absolute(given["method"])
+        given["method"] = absolute_name(given["method"])
     if file or out or any(values.get(key) != value for key, value in given.items()):
-        raise UserError(
-            "a resumed run keeps its configuration: give --resume DIR and --budget only"
-        )
-    _with_notices(sort_settings(check_config(values)))
-    return api.resume(folder, budget=budget, console=console())
-
-
-def _absolute(method: Any) -> Any:
-    """A method of one's own by its whole path, so that it is found from any folder."""
-    where, colon, name = str(method).rpartition(":")
-    return f"{Path(where).absolute()}:{name}" if colon and where.endswith(".py") else method
-
-
-def _with_notices(layers: "Layers") -> "Layers":
-    for notice in layers.notices:
+        way = "give --resume DIR and --budget only"
+        raise UserError(f"a resumed run keeps its configuration: {way}")
+    for notice in sort_settings(check_config(values)).notices:
         print(f"autofgl: {notice}", file=sys.stderr)
-    return layers
+    return api.resume(folder, budget=budget, console=console())

@@ -1,15 +1,16 @@
-"""What the command line prints of graphs, networks and results."""
+"""What the command line prints: methods, datasets, graphs, networks and results."""
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from autofgl.graphs.client_graph import ClientGraph
-    from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
+    from autofgl.methods.fl_agcns.diagnosis import Ranked
     from autofgl.runs.folder import Result
 
 
@@ -36,6 +37,41 @@ def show_table(where: "Console", columns: tuple[str, ...], rows: Sequence[tuple[
     where.print(table)
 
 
+def list_methods(
+    method: Annotated[
+        str | None, typer.Argument(help="Show this method's settings, and who learns what in it.")
+    ] = None,
+) -> None:
+    """List the methods, or the settings of one and who learns what in it."""
+    from autofgl.methods.catalog import METHODS, settings_of
+    from autofgl.methods.privacy import WHO_LEARNS_WHAT
+
+    if method is None:
+        rows = [(name, one.summary, one.sharing, one.search) for name, one in METHODS.items()]
+        show_table(console(), ("method", "what it does", "sharing", "search"), rows)
+        return
+    fields = settings_of(method).model_fields.items()
+    settings = [(key, str(field.default), field.description or "") for key, field in fields]
+    meanings = [(key, default, " ".join(text.split())) for key, default, text in settings]
+    show_table(console(), ("setting", "default", "meaning"), meanings)
+    learns = []
+    for party in WHO_LEARNS_WHAT.get(method, ()):
+        besides = {"with --secure none": party.none, "with secure sums": party.secure}
+        more = [f"{mode}, also {what}" for mode, what in besides.items() if what]
+        learns.append((party.who, ";\n".join([party.always, *more])))
+    if learns:
+        console().print()
+        show_table(console(), ("who", "learns"), learns)
+
+
+def list_datasets() -> None:
+    """List the datasets."""
+    from autofgl.graphs.catalog import DATASETS
+
+    rows = [(name, entry.size, entry.description) for name, entry in DATASETS.items()]
+    show_table(console(), ("dataset", "size", "what it is"), rows)
+
+
 def show_clients(graphs: "Sequence[ClientGraph]", seconds: float) -> None:
     """How many clients there are, and how large."""
     from autofgl.graphs.client_graph import summarize_clients
@@ -51,22 +87,22 @@ def show_clients(graphs: "Sequence[ClientGraph]", seconds: float) -> None:
 
 def show_result(finished: "Result") -> None:
     """The figures of a finished run, and the network that a search has chosen."""
+    from autofgl.nn.models.spec import SearchedSpec, architecture_tree, spec_from_json
     from autofgl.report.report import FILE as REPORT
+    from autofgl.runs.export import read_description
 
     figures = finished.figures
     sizes = ("nodes", "train", "val", "test")
-    lines = [
-        (
-            row["name"],
-            *(str(row[key]) for key in sizes),
-            f"{row['test_accuracy']:.4f}" if row["test"] else "-",
-        )
-        for row in figures["per_client"]
-        if "nodes" in row
-    ]
+    lines = []
+    for row in figures["per_client"]:
+        if "nodes" in row:
+            accuracy = f"{row['test_accuracy']:.4f}" if row["test"] else "-"
+            lines.append((row["name"], *(str(row[key]) for key in sizes), accuracy))
     if lines:
         show_table(console(), ("client", *sizes, "test accuracy"), lines)
-    _architecture(finished.folder)
+    spec = spec_from_json(read_description(finished.folder)["network"])
+    if isinstance(spec, SearchedSpec):
+        show_line(architecture_tree(spec.parsed(), spec.fusion))
     show_line(
         f"{figures['method'].rpartition(':')[2]}: test accuracy {figures['test_accuracy']:.4f}, "
         f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
@@ -79,28 +115,9 @@ def show_result(finished: "Result") -> None:
         show_line(f"report: {report}")
 
 
-def _architecture(folder: Path) -> None:
-    """Draw the network of a search."""
-    from autofgl.nn.models.spec import SearchedSpec, architecture_tree, spec_from_json
-    from autofgl.runs.export import read_description
-
-    spec = spec_from_json(read_description(folder)["network"])
-    if isinstance(spec, SearchedSpec):
-        show_line(architecture_tree(spec.parsed(), spec.fusion))
-
-
 def show_ranked(network: "Ranked") -> None:
     """A network, as soon as it is ranked."""
     show_line(
         f"shared {network.shared_loss:6.3f} {network.shared_accuracy:6.1%}   "
         f"alone {network.alone_loss:6.3f} {network.alone_accuracy:6.1%}   {network.genotype}"
-    )
-
-
-def show_quality(measured: "Quality") -> None:
-    """How well the rankings agree."""
-    show_line(
-        f"rank correlation over {len(measured.networks)} networks: "
-        f"loss τ {measured.kendall_loss:.2f} ρ {measured.spearman_loss:.2f}, "
-        f"accuracy τ {measured.kendall_accuracy:.2f} ρ {measured.spearman_accuracy:.2f}"
     )

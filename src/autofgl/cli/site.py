@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from autofgl.cli.run import Out, Resume
 from autofgl.cli.show import console, show_line, show_result, show_table
 from autofgl.errors import UserError
 from autofgl.runs.folder import RunFolder, read_config_file
@@ -29,15 +30,14 @@ def provision_command(
     """Make a CA and a start-up kit for each machine; run again, it renews them all."""
     read_config_file(project)
 
-    from autofgl.sites.provisioning import provision_kits as make
+    from autofgl.sites.provisioning import provision_kits
 
-    kits = make(project, out)
+    kits = provision_kits(project, out)
     show_line(f"server:       {kits.server}")
     show_line(f"coordinator:  {kits.coordinator} (same machine as the server)")
     for name, kit in kits.sites.items():
-        show_line(
-            f"site:         {kit} (give it to {name}, over a safe way: it holds a private key)"
-        )
+        note = f"give it to {name}, over a safe way: it holds a private key"
+        show_line(f"site:         {kit} ({note})")
     show_line(f"CA:           {kits.authority} (keep it off line)")
 
 
@@ -76,10 +76,8 @@ def submit_command(
         Path | None, typer.Argument(help="YAML with method, secure, seed, budget, settings.")
     ] = None,
     kits: _Kits = Path("kits"),
-    out: Annotated[
-        Path | None, typer.Option(help="Run folder. [default: a new one below runs/]")
-    ] = None,
-    resume: Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")] = None,
+    out: Out = None,
+    resume: Resume = None,
     budget: Annotated[
         str | None, typer.Option(help="With --resume: another time budget, e.g. 10m.")
     ] = None,
@@ -89,29 +87,24 @@ def submit_command(
         raise UserError("give either a run's YAML file or --resume DIR")
     if resume is not None:
         RunFolder.open(resume)
+        from autofgl.sites.submit import resume_run
+
+        show_result(resume_run(resume, kits, budget, console()))
     elif run is not None:
         read_config_file(run)
+        from autofgl.sites.submit import submit_run
 
-    from autofgl.sites import submit as runs
-
-    if resume is not None:
-        result = runs.resume_run(resume, kits, budget, console())
-    else:
-        assert run is not None
-        stamp = time.strftime("%Y%m%d-%H%M%S")
-        target = out or Path("runs") / f"{run.stem}-{stamp}"
-        result = runs.submit_run(run, kits, target, console())
-    show_result(result)
+        target = out or Path("runs") / f"{run.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
+        show_result(submit_run(run, kits, target, console()))
 
 
 @app.command("status", epilog="Example: autofgl site status --kits kits")
 def status_command(kits: _Kits = Path("kits")) -> None:
     """Which sites are connected to the server."""
-    from autofgl.sites.provisioning import open_kit
-    from autofgl.sites.provisioning import site_status as ask
+    from autofgl.sites.provisioning import open_kit, site_status
 
     kit = open_kit(kits / "server", site=False)
-    rows = list(ask(kits / "coordinator", list(kit.sites)).items())
+    rows = list(site_status(kits / "coordinator", list(kit.sites)).items())
     show_table(console(), ("site", "state"), rows)
 
 
@@ -121,9 +114,9 @@ def logs_command(
     lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines.")] = 40,
 ) -> None:
     """The end of a kit's log and of its last job's."""
-    from autofgl.sites.provisioning import kit_logs as read
+    from autofgl.sites.provisioning import kit_logs
 
-    show_line(read(kit, lines))
+    show_line(kit_logs(kit, lines))
 
 
 @app.command("stop", epilog="Example: autofgl site stop --kit north")

@@ -1,4 +1,1 @@
-"""Pages to look at: a run's report, a comparison, a reproduced table.
-
-One file each, without scripts and without a single request to anywhere.
-"""
+"""Pages to look at, each a file of its own: a run's report, a comparison, a reproduced table."""

@@ -13,9 +13,7 @@ NOTHING = "–"
 
 def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a finite number; a boolean is not."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def plain(value: float) -> str:
@@ -33,8 +31,7 @@ def plain(value: float) -> str:
 
 def percent(value: float) -> str:
     """A share of 1 in percent, with one decimal where it needs one."""
-    text = f"{100 * value:.1f}"
-    return f"{text.removesuffix('.0')} %"
+    return f"{100 * value:.1f}".removesuffix(".0") + " %"
 
 
 def bytes_(value: float) -> str:

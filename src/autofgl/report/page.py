@@ -12,6 +12,7 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from itertools import cycle
 from typing import NamedTuple, TypeAlias
 
 
@@ -30,7 +31,7 @@ Attribute: TypeAlias = "str | float | bool | None"
 _VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
 #: Attributes of SVG with a capital.
 _CAPITALS = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
-_INLINE = re.compile(r"\*\*(?P<strong>.+?)\*\*|`(?P<code>[^`]+)`")
+_INLINE = re.compile(r"\*\*(.+?)\*\*|`([^`]+)`")
 
 
 class Section(NamedTuple):
@@ -41,13 +42,10 @@ class Section(NamedTuple):
 
 
 def element(name: str, /, *content: Content, **attributes: Attribute) -> Safe:
-    """An element.
+    """An element; plain strings in it are escaped.
 
-    Args:
-        name: Its name.
-        *content: What stands in it; plain strings are escaped.
-        **attributes: Its attributes. ``class_`` is ``class``, an underscore is a hyphen,
-            ``None`` and ``False`` leave the attribute out, ``True`` writes its name only.
+    Of attributes, ``class_`` is ``class``, an underscore is a hyphen, ``None`` and ``False`` leave
+    the attribute out, ``True`` writes its name only.
     """
     written = "".join(_attribute(key, value) for key, value in attributes.items())
     if name in _VOID:
@@ -68,13 +66,13 @@ def to_markup(content: Content) -> Safe:
 
 def rich_text(text: str) -> list[Content]:
     """Text in which ``**strong**`` and `` `code` `` become elements."""
-    pieces: list[Content] = []
-    at = 0
-    for match in _INLINE.finditer(text):
-        name = str(match.lastgroup)
-        pieces += [text[at : match.start()], element(name, match[name])]
-        at = match.end()
-    return [*pieces, text[at:]]
+    pieces = zip(cycle((None, "strong", "code")), _INLINE.split(text), strict=False)
+    return [element(kind, piece) if kind and piece else piece for kind, piece in pieces]
+
+
+def scroll_region(content: Safe, label: str) -> Safe:
+    """What scrolls by itself where it is too wide, with the keyboard too."""
+    return element("div", content, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
 def slug(text: str) -> str:
@@ -85,8 +83,7 @@ def slug(text: str) -> str:
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
-    name = key.rstrip("_").replace("_", "-")
-    name = _CAPITALS.get(name, name)
+    name = _CAPITALS.get(key, key.rstrip("_").replace("_", "-"))
     if value is True:
         return f" {name}"
     text = f"{value:g}" if isinstance(value, float) else str(value)
@@ -115,12 +112,8 @@ def page(
 ) -> str:
     """A whole HTML file.
 
-    Args:
-        title: For the browser's tab.
-        header: What stands on top.
-        sections: The parts, with headings and a link to each.
-        script: A script that may run, and may then talk to the page's own server.
-        before: What stands above everything and is never refreshed.
+    A script may run, and may then talk to the page's own server; what stands before everything is
+    never refreshed.
     """
     style = Safe(STYLE + NETWORK_STYLE)
     head = element(

@@ -27,15 +27,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The contents of a run folder.
+    """The contents of a run folder: before the run is finished, without result and network.
 
-    Attributes:
-        config: ``config.yaml``.
-        history: The rows of ``history.jsonl`` that have a round.
-        result: ``result.json``; empty before the run is finished.
-        data: ``data.json``; may be empty.
-        network: The trained network; None before the run is finished.
-        networks: Networks by client, where clients have networks of their own.
+    The history has the rows with a round; ``networks`` are those of clients that have their own.
     """
 
     config: dict[str, Any]
@@ -54,15 +48,9 @@ class RunRecord:
         """
         folder = RunFolder.open(path)
         rows = [row for row in read_history(folder.history) if isinstance(row, dict)]
-        network, networks = _networks(path)
-        return cls(
-            config=folder.read_config(),
-            history=[row for row in rows if is_number(row.get("round"))],
-            result=_json(folder.result),
-            data=_json(folder.data),
-            network=network,
-            networks=networks,
-        )
+        history = [row for row in rows if is_number(row.get("round"))]
+        result, data = _json(folder.result), _json(folder.data)
+        return cls(folder.read_config(), history, result, data, *_networks(path))
 
     @property
     def finished(self) -> bool:
@@ -73,11 +61,6 @@ class RunRecord:
     def method(self) -> str:
         """Name of the method."""
         return str(self.config.get("method", "a run"))
-
-    @cached_property
-    def client_names(self) -> set[str]:
-        """Names of the clients, as far as the folder has them."""
-        return set(self.clients)
 
     @cached_property
     def clients(self) -> dict[str, Row]:
@@ -99,9 +82,8 @@ class RunRecord:
     def marks(self) -> list[Mark]:
         """Where the phases of the run begin."""
         phases = groupby(self.history, key=lambda row: row.get("phase"))
-        marks = [
-            Mark(next(rows)["round"], str(phase)) for phase, rows in phases if phase is not None
-        ]
+        named = ((str(phase), next(rows)) for phase, rows in phases if phase is not None)
+        marks = [Mark(row["round"], phase) for phase, row in named]
         return marks if 1 < len(marks) <= _MOST_MARKS else []
 
     @cached_property

@@ -33,9 +33,6 @@ _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 def write_report(folder: Path) -> Path:
     """Write ``report.html``, and ``architecture.svg`` if there is a network, into a run folder.
 
-    Returns:
-        Path of the report.
-
     Raises:
         UserError: There is no run.
         OSError: The folder cannot be written.
@@ -56,19 +53,18 @@ def leave_report(folder: Path, console: Console | None) -> None:
             console.print(f"no report was written: {error}", markup=False, soft_wrap=True)
 
 
-def render(run: RunRecord) -> str:
-    """The whole page."""
-    return page(run_title(run), headline(run), run_sections(run))
+def render(run: RunRecord, live: bool = False) -> str:
+    """The whole page; a live one has a line on the run's progress, and refreshes itself."""
+    state = element("p", progress(run), id="live", role="status", class_="live") if live else None
+    script = read_asset("live.js") if live else None
+    return page(run_title(run), headline(run), run_sections(run), script, state)
 
 
 class LiveServer(ThreadingHTTPServer):
-    """Serves one run folder.
+    """Serves one run folder; at any free port if it is 0.
 
-    Args:
-        folder: The run folder.
-        host: Address to listen at. On a loopback address only requests to this machine's own name
-            are answered, so that no web page can read it through a name of its own.
-        port: Port; 0 for any free one.
+    On a loopback address only requests to this machine's own name are answered, so that no web
+    page can read it through a name of its own.
 
     Raises:
         UserError: There is no run, or the address cannot be used.
@@ -108,7 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.only_local and not self._is_local():
             self.send_error(HTTPStatus.FORBIDDEN, "this page is for this machine only")
         elif self.path == "/":
-            self._send(live_page(RunRecord.read(self.server.folder)))
+            self._send(render(RunRecord.read(self.server.folder), live=True))
         elif self.path == "/content":
             run = RunRecord.read(self.server.folder)
             self._send(page_body(headline(run), run_sections(run)))
@@ -127,33 +123,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, text: str) -> None:
         data = text.encode()
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Content-Type-Options", "nosniff")
-        self.end_headers()
+        size = {"Content-Length": str(len(data)), "X-Content-Type-Options": "nosniff"}
+        self._send_head({"Content-Type": "text/html; charset=utf-8", **size})
         self.wfile.write(data)
+
+    def _send_head(self, headers: dict[str, str]) -> None:
+        self.send_response(HTTPStatus.OK)
+        for name, value in {**headers, "Cache-Control": "no-store"}.items():
+            self.send_header(name, value)
+        self.end_headers()
 
     def _send_events(self) -> None:
         self.close_connection = True
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Cache-Control", "no-store")
-        self.end_headers()
+        self._send_head({"Content-Type": "text/event-stream"})
         try:
             for message in events(self.server.folder):
                 self.wfile.write(message.encode())
                 self.wfile.flush()
         except OSError:
             return  # the browser is gone
-
-
-def live_page(run: RunRecord) -> str:
-    """The report with a line on the run's progress, and the script that refreshes it."""
-    state = element("p", progress(run), id="live", role="status", class_="live")
-    script = read_asset("live.js")
-    return page(run_title(run), headline(run), run_sections(run), script=script, before=state)
 
 
 def progress(run: RunRecord) -> str:
@@ -165,10 +153,12 @@ def progress(run: RunRecord) -> str:
 
 def events(folder: Path) -> Iterator[str]:
     """A message for every change of the run, and a heartbeat now and then."""
-    seen: tuple[int, ...] | None = None
+    run = RunFolder(folder)
+    seen: list[tuple[int, int]] | None = None
     quiet = 0.0
     while True:
-        now = _state(folder)
+        status = [path.stat() for path in (run.history, run.result) if path.exists()]
+        now = [(file.st_size, file.st_mtime_ns) for file in status]
         if now != seen:
             seen, quiet = now, 0.0
             yield f"event: update\ndata: {progress(RunRecord.read(folder))}\n\n"
@@ -177,17 +167,3 @@ def events(folder: Path) -> Iterator[str]:
             yield ": still here\n\n"
         time.sleep(_LOOK)
         quiet += _LOOK
-
-
-def _state(folder: Path) -> tuple[int, ...]:
-    """What changes when the run goes on."""
-    run = RunFolder(folder)
-    state = []
-    for path in (run.history, run.result):
-        try:
-            status = path.stat()
-        except OSError:
-            state += [0, 0]
-        else:
-            state += [status.st_size, status.st_mtime_ns]
-    return tuple(state)

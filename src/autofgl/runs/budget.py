@@ -6,17 +6,13 @@ from dataclasses import dataclass
 
 from autofgl.errors import UserError
 
-_TIME = r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?"
-
 
 @dataclass(frozen=True)
 class Budget:
     """Time after which no further round is begun.
 
-    Attributes:
-        seconds: How long.
-        cpu: Whether seconds of this process's computing count, which other programs on the machine
-            do not shorten, rather than those of the clock.
+    With ``cpu`` seconds of this process's computing count, which other programs on the machine do
+    not shorten, rather than those of the clock.
     """
 
     seconds: float
@@ -24,12 +20,8 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> "Budget":
-        """A budget of ``90s``, ``10m``, ``1h30m`` or a plain number, with or without `` cpu``.
-
-        Raises:
-            UserError: The text is not a duration.
-        """
-        match = re.fullmatch(_TIME + r"(\s*cpu)?", text.strip())
+        """A budget of ``90s``, ``10m``, ``1h30m`` or a plain number, with or without `` cpu``."""
+        match = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?(\s*cpu)?", text.strip())
         if not match or not any(match.groups()[:3]):
             raise UserError(f"'{text}' is not a duration: write 90s, 10m, 1h30m or '10m cpu'")
         hours, minutes, seconds = (float(part or 0) for part in match.groups()[:3])
@@ -40,12 +32,7 @@ class Budget:
 
 
 class Stopwatch:
-    """Seconds of a run, those before it was resumed included.
-
-    Args:
-        wall_s: Seconds so far by the clock.
-        cpu_s: Seconds so far of computing.
-    """
+    """Seconds of a run, those before it was resumed included."""
 
     def __init__(self, wall_s: float = 0.0, cpu_s: float = 0.0) -> None:
         self._wall = wall_s - time.perf_counter()

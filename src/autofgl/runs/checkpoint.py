@@ -16,11 +16,9 @@ def save(folder: Path, at: int, state: Payload, federation: Federation) -> None:
     server file is there, and only then are older ones deleted. While a party is lost, the last
     checkpoint that it has a part in is kept, for its return.
     """
-    tag = _tag(at)
-    here = set(federation.parties)
-    older = [
-        other for other in _tags(folder) if other != tag and here >= set(_parties(folder, other))
-    ]
+    tag = f"round-{at:08d}"
+    others = [other for other in _tags(folder) if other != tag]
+    older = [other for other in others if set(federation.parties) >= set(_parties(folder, other))]
     federation.checkpoint(tag)
     whole = {**state, "parties": list(federation.parties), "traffic": federation.meter.state()}
     write_payload(folder / tag / _SERVER, whole)
@@ -41,7 +39,7 @@ def load_latest(folder: Path, federation: Federation) -> Payload:
     here = set(federation.parties)
     tag = max(valid, key=lambda tag: (len(here & set(_parties(folder, tag))), tag))
     state = read_payload(folder / tag / _SERVER)
-    for party in set(federation.parties) - set(state["parties"]):
+    for party in here - set(state["parties"]):
         federation.drop(party)
     federation.restore(tag)
     federation.meter.load_state(state["traffic"])
@@ -66,7 +64,3 @@ def _parties(folder: Path, tag: str) -> list[str]:
 
 def _tags(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("round-*") if path.is_dir())
-
-
-def _tag(at: int) -> str:
-    return f"round-{at:08d}"

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from autofgl.graphs.client_graph import ClientGraph
 
-_SINGLE = "model"
-
 
 def save_models(
     folder: Path,
@@ -33,20 +31,15 @@ def save_models(
     """Write the weights and the description of one network or of one for each client.
 
     Args:
-        folder: The run folder.
         models: Weights by name; ``model`` if there is only one; none if they stay with the clients.
-        network: JSON form of the network.
         info: What a user of the weights must know besides, such as feature scaling.
         networks: JSON form of each client's network, where they differ.
     """
     import numpy as np
     import safetensors.numpy
 
-    flat = {
-        _key(name, key): np.ascontiguousarray(value)
-        for name, weights in models.items()
-        for key, value in weights.items()
-    }
+    entries = [(_key(name, key), one) for name in models for key, one in models[name].items()]
+    flat = {key: np.ascontiguousarray(one) for key, one in entries}
     write_bytes(folder / "model.safetensors", safetensors.numpy.save(flat))
     description = {"format": 1, "network": network, "models": sorted(models), **info}
     if networks:
@@ -82,8 +75,7 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     description = read_description(folder)
     chosen = _choose(description["models"], name)
 
-    import safetensors.numpy
-    import torch
+    import safetensors.torch
 
     from autofgl.nn.models.networks import empty_network
     from autofgl.nn.models.spec import spec_from_json
@@ -92,11 +84,8 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     model = empty_network(spec_from_json(network))
     path = folder / "model.safetensors"
     try:
-        flat = safetensors.numpy.load(path.read_bytes())
-        weights = {
-            key: torch.from_numpy(flat[_key(chosen, key)].copy()) for key in model.state_dict()
-        }
-        model.load_state_dict(weights)
+        flat = safetensors.torch.load(path.read_bytes())
+        model.load_state_dict({key: flat[_key(chosen, key)] for key in model.state_dict()})
     except (OSError, safetensors.SafetensorError, KeyError, RuntimeError) as error:
         raise UserError(f"{path} is missing or damaged: {error}") from error
     return model.eval()
@@ -104,10 +93,8 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
 
 def _choose(names: list[str], name: str | None) -> str:
     if not names:
-        raise UserError(
-            "the networks of this run stayed with their clients: run it again with "
-            "--set collect_models=true"
-        )
+        way = "run it again with --set collect_models=true"
+        raise UserError(f"the networks of this run stayed with their clients: {way}")
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
@@ -117,19 +104,14 @@ def _choose(names: list[str], name: str | None) -> str:
 
 
 def _key(name: str, key: str) -> str:
-    return key if name == _SINGLE else f"{name}/{key}"
+    return key if name == "model" else f"{name}/{key}"
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """The class of every node.
+    """The class of every node, and the network's confidence in it; ``[n]`` each.
 
-    Attributes:
-        node_id: Ids from the graph file, ``[n]``.
-        label: Predicted class, ``[n]``.
-        probability: The network's confidence in it, ``[n]``.
-        accuracy: Share of right predictions over the labeled nodes; none without labels.
-        labeled: Number of labeled nodes.
+    The accuracy is that over the ``labeled`` nodes; none without labels.
     """
 
     node_id: "npt.NDArray[np.int64]"
@@ -155,9 +137,8 @@ def predict(folder: str | Path, graph: "ClientGraph", client: str | None = None)
     description = read_description(Path(folder))
     width = spec_from_json(description["network"]).in_features
     if graph.num_features != width:
-        raise UserError(
-            f"{graph.name} has {graph.num_features} features per node, the model needs {width}"
-        )
+        wrong = f"{graph.name} has {graph.num_features} features per node"
+        raise UserError(f"{wrong}, the model needs {width}")
     model = load_model(folder, client)
 
     import torch
@@ -191,10 +172,8 @@ def write_predictions(path: Path, predictions: Predictions) -> None:
     if path.suffix == ".npz":
         np.savez(buffer, node_id=columns[0], prediction=columns[1], probability=columns[2])
     elif path.suffix == ".csv":
-        header = "node_id,prediction,probability"
-        np.savetxt(
-            buffer, np.column_stack(columns), ("%d", "%d", "%.6f"), ",", header=header, comments=""
-        )
+        buffer.write(b"node_id,prediction,probability\n")
+        np.savetxt(buffer, np.column_stack(columns), ("%d", "%d", "%.6f"), ",")
     else:
         raise UserError(f"predictions are written as .csv or .npz, not '{path.suffix}'")
     write_bytes(path, buffer.getvalue())

@@ -26,12 +26,8 @@ _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 class RunFolder:
     """Paths of one run. ``config.yaml`` marks a run; ``result.json`` marks a finished one.
 
-    Attributes:
-        config: The run's configuration.
-        data: Sizes, cut and digests of the graphs that the run was started on.
-        history: A JSON line for each round.
-        result: Final figures; written last.
-        checkpoints: States to resume from.
+    ``data.json`` has sizes, cut and digests of the graphs that the run was started on,
+    ``history.jsonl`` a line for each round.
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,19 +47,14 @@ class RunFolder:
     def check_new(path: Path) -> None:
         """Refuse a folder that no run can be started in."""
         if (path / "config.yaml").exists():
-            raise UserError(
-                f"{path} holds another run: go on with it (--resume {path}) or choose another --out"
-            )
+            ways = f"go on with it (--resume {path}) or choose another --out"
+            raise UserError(f"{path} holds another run: {ways}")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UserError(f"{path} is not an empty folder: choose another --out")
 
     @classmethod
     def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
-        """Start a run in a new or empty folder.
-
-        Raises:
-            UserError: The folder holds another run or other files, or cannot be written.
-        """
+        """Start a run in a new or empty folder."""
         cls.check_new(path)
         folder = cls(path)
         try:
@@ -83,27 +74,18 @@ class RunFolder:
     def require(self) -> None:
         """Make sure that the folder of a run that is going on is still there."""
         if not self.config.is_file():
-            raise RunFolderError(
-                f"{self.path} was deleted or moved while its run was going on: the run has ended, "
-                "start it anew"
-            )
+            gone = f"{self.path} was deleted or moved while its run was going on"
+            raise RunFolderError(f"{gone}: the run has ended, start it anew")
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn whatever the loss of the folder makes a run raise into one sentence.
-
-        Raises:
-            RunFolderError: The folder is gone, or can no longer be written.
-        """
+        """Turn whatever the loss of the folder makes a run raise into a :class:`RunFolderError`."""
         try:
             yield
         except RunFolderError:
             raise
         except Exception as error:
-            try:
-                self.require()
-            except RunFolderError as gone:
-                raise gone from error
+            self.require()
             if isinstance(error, OSError) and error.errno in _UNWRITABLE:
                 raise RunFolderError(f"cannot write to {self.path}: {error.strerror}") from error
             raise
@@ -115,11 +97,9 @@ class RunFolder:
     def read_result(self) -> dict[str, Any]:
         """The final figures."""
         if not self.finished:
-            raise UserError(
-                f"{self.path} is not finished: continue it with autofgl run --resume {self.path}"
-            )
-        result: dict[str, Any] = json.loads(self.result.read_text())
-        return result
+            way = f"continue it with autofgl run --resume {self.path}"
+            raise UserError(f"{self.path} is not finished: {way}")
+        return dict(json.loads(self.result.read_text()))
 
     def write_result(self, figures: dict[str, Any]) -> None:
         """Write the final figures: the last file of a run, so that it marks it as finished."""
@@ -128,12 +108,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Result:
-    """A finished run.
-
-    Attributes:
-        folder: Where everything lies.
-        figures: What ``result.json`` holds.
-    """
+    """A finished run: its folder, and the figures that ``result.json`` holds."""
 
     folder: Path
     figures: dict[str, Any]
@@ -182,10 +157,8 @@ def read_config_file(path: Path) -> dict[str, Any]:
 
 def read_history(path: Path) -> list[dict[str, Any]]:
     """All whole rows of a history; a last line that was cut short by a crash is passed over."""
-    if not path.exists():
-        return []
     rows = []
-    for line in path.read_text().splitlines():
+    for line in path.read_text().splitlines() if path.exists() else ():
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:

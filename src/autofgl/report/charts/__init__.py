@@ -7,9 +7,10 @@ numbers, :mod:`~autofgl.report.charts.network` draws networks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import repeat
+from itertools import groupby, repeat
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from autofgl.report.numbers import Format, is_number, plain
@@ -29,13 +30,9 @@ class ChartPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a chart.
+    """A line of a chart, with a gap between segments; single marks where it is not joined.
 
-    Attributes:
-        name: Its name in the legend.
-        segments: Points that are joined; between segments the line has a gap.
-        joined: Whether there is a line at all, rather than single marks.
-        style: Dashes, marker and color; in a chart the position among its series.
+    Its style, that is dashes, marker and color, is its position among a chart's series.
     """
 
     name: str
@@ -51,24 +48,18 @@ class Series:
         parts: Iterable[Any] | None = None,
         joined: bool = True,
     ) -> Series:
-        """A series of all points that are numbers.
+        """A series of all ``(x, y)`` or ``(x, y, low, high)`` that are finite numbers.
 
-        Args:
-            name: Its name.
-            points: ``(x, y)`` or ``(x, y, low, high)``; those without finite numbers are left out.
-            parts: The part each point belongs to; where it changes, the line has a gap.
-            joined: Whether points are joined by a line.
+        Where the part that points belong to changes, the line has a gap.
         """
-        segments: list[list[ChartPoint]] = []
-        last: Any = object()
         belongs = repeat(None) if parts is None else parts
-        for values, part in zip(points, belongs, strict=False):
-            if not all(map(is_number, values)):
-                continue
-            if part != last or not segments:
-                segments.append([])
-                last = part
-            segments[-1].append(ChartPoint(*map(float, values)))
+        numeric = (
+            pair for pair in zip(points, belongs, strict=False) if all(map(is_number, pair[0]))
+        )
+        segments = [
+            [ChartPoint(*map(float, values)) for values, _ in group]
+            for _, group in groupby(numeric, key=itemgetter(1))
+        ]
         return cls(name, segments, joined)
 
     @cached_property
@@ -102,13 +93,7 @@ class Chart:
     """A chart with lines.
 
     Attributes:
-        title: What it shows.
-        x_label: What is on the x axis.
-        series: Its lines.
-        y_format: How values are written.
-        x_format: How positions on the x axis are written.
         y_range: Values that must be on the y axis.
-        marks: Positions on the x axis with a name.
         note: A sentence below it.
         whole_x: Whether the x axis counts something.
         log_x: Whether equal distances on the x axis are equal factors; points at 0 are left out.
@@ -120,7 +105,7 @@ class Chart:
     y_format: Format = plain
     x_format: Format = plain
     y_range: Sequence[float] = ()
-    marks: Sequence[Mark] = field(default_factory=tuple)
+    marks: Sequence[Mark] = ()
     note: str = ""
     whole_x: bool = True
     log_x: bool = False
@@ -131,11 +116,3 @@ class Chart:
         styled = [replace(one, style=position) for position, one in enumerate(self.series)]
         on_axes = [one.positive() for one in styled] if self.log_x else styled
         return [one.thinned() for one in on_axes if one.points]
-
-
-class Bar(NamedTuple):
-    """A bar: its name, its value, and half the length of its whisker."""
-
-    name: str
-    value: float
-    spread: float | None = None

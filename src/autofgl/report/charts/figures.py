@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from autofgl.report.charts import Bar, Chart, ChartPoint, Series
-from autofgl.report.charts.lines import HEIGHT, STYLES, WIDTH, line_chart, swatch
+from autofgl.report.charts import Chart, ChartPoint
+from autofgl.report.charts.lines import HEIGHT, WIDTH, line_chart, swatch
 from autofgl.report.numbers import NOTHING, Format, is_number, plain
-from autofgl.report.page import CHART_STYLE, Content, Safe, element
+from autofgl.report.page import CHART_STYLE, Content, Safe, element, scroll_region
 
 #: Rows of the table below a chart; of longer series every n-th value is listed.
 MOST_ROWS = 40
@@ -34,7 +34,11 @@ def chart_figure(chart: Chart) -> Safe | None:
         "figure",
         element("figcaption", chart.title),
         drawing,
-        _legend(chart.shown),
+        element(
+            "ul",
+            [element("li", swatch(one.style, one.joined), one.name) for one in chart.shown],
+            class_="legend",
+        ),
         element("p", chart.note, class_="note") if chart.note else None,
         element("details", element("summary", "Numbers"), table(_numbers(chart), chart.title)),
     )
@@ -47,7 +51,7 @@ def chart_grid(charts: Iterable[Chart]) -> Safe | None:
 
 
 def table(cells: Cells, label: str) -> Safe:
-    """A table that scrolls by itself where it is too wide, with the keyboard too."""
+    """A table; its first column heads the rows."""
     head = [_cell("th", at, name, cells, scope="col") for at, name in enumerate(cells.headings)]
     body = [
         element(
@@ -58,18 +62,26 @@ def table(cells: Cells, label: str) -> Safe:
         for row in cells.rows
     ]
     whole = element("table", element("thead", element("tr", head)), element("tbody", body))
-    return element("div", whole, class_="scroll", role="region", aria_label=label, tabindex=0)
+    return scroll_region(whole, label)
 
 
-def bar_table(title: str, bars: Sequence[Bar], form: Format = plain, style: int = 0) -> Safe | None:
+def table_figure(
+    title: str, cells: Cells, note: Safe | None = None, kind: str | None = None
+) -> Safe:
+    """A table below its title."""
+    return element("figure", element("figcaption", title), table(cells, title), note, class_=kind)
+
+
+def bar_table(
+    title: str, bars: Iterable[tuple[str, float]], form: Format = plain, style: int = 0
+) -> Safe | None:
     """A row with name, bar and value for each; None without any."""
-    shown = [bar for bar in bars if is_number(bar.value)]
+    shown = [(name, value) for name, value in bars if is_number(value)]
     if not shown:
         return None
-    longest = max(abs(bar.value) for bar in shown) or 1.0
-    rows = [(bar.name, bar_cell(bar.value / longest, style), _value(bar, form)) for bar in shown]
-    cells = Cells(("", "", "value"), rows, frozenset({2}))
-    return element("figure", element("figcaption", title), table(cells, title), class_="bars")
+    longest = max(abs(value) for _, value in shown) or 1.0
+    rows = [(name, bar_cell(value / longest, style), form(value)) for name, value in shown]
+    return table_figure(title, Cells(("", "", "value"), rows, frozenset({2})), kind="bars")
 
 
 def bar_cell(share: float, style: int = 0) -> Safe:
@@ -86,7 +98,7 @@ def bar_cell(share: float, style: int = 0) -> Safe:
     )
 
 
-def spark(values: Sequence[float], top: float, style: int = 0) -> Safe:
+def spark(values: Sequence[float], top: float) -> Safe:
     """Values over time as a filled line for a table's cell; ``top`` is its upper end."""
     width, height = 160, 28
     step = width / max(1, len(values) - 1)
@@ -94,26 +106,32 @@ def spark(values: Sequence[float], top: float, style: int = 0) -> Safe:
         f"{index * step:.1f},{height - 1 - value / (top or 1) * (height - 2):.1f}"
         for index, value in enumerate(values)
     ]
-    return element(
-        "svg",
+    points = " ".join([f"0,{height - 1}", *corners, f"{width},{height - 1}"])
+    area = element("polygon", points=points, class_="area s0")
+    return element("svg", area, viewbox=f"0 0 {width} {height}", class_="spark", aria_hidden="true")
+
+
+def class_counts(counts: object) -> Content:
+    """A column for each class, as high as its number of nodes, for a table's cell."""
+    numbers = [value for value in counts if is_number(value)] if isinstance(counts, list) else []
+    if not numbers or not max(numbers):
+        return NOTHING
+    step = max(3.0, min(9.0, 140 / len(numbers)))
+    columns = [
         element(
-            "polygon",
-            points=" ".join([f"0,{height - 1}", *corners, f"{width},{height - 1}"]),
-            class_=f"area s{style % STYLES}",
-        ),
-        viewbox=f"0 0 {width} {height}",
-        class_="spark",
-        aria_hidden="true",
-    )
-
-
-def _value(bar: Bar, form: Format) -> str:
-    return form(bar.value) + (f" ± {form(bar.spread)}" if bar.spread is not None else "")
-
-
-def _legend(shown: Sequence[Series]) -> Safe:
-    entries = [element("li", swatch(series.style, series.joined), series.name) for series in shown]
-    return element("ul", entries, class_="legend")
+            "rect",
+            x=round(at * step, 1),
+            y=round(24 - 22 * value / max(numbers), 1),
+            width=round(step - 1, 1),
+            height=round(22 * value / max(numbers), 1),
+            class_="bar s0",
+        )
+        for at, value in enumerate(numbers)
+    ]
+    label = ", ".join(f"class {at}: {plain(value)}" for at, value in enumerate(numbers))
+    width = round(len(numbers) * step)
+    size = {"viewbox": f"0 0 {width} 25", "width": str(width), "height": "25"}
+    return element("svg", element("title", label), columns, **size, role="img", aria_label=label)
 
 
 def _cell(tag: str, at: int, value: Content, cells: Cells, scope: str | None = None) -> Safe:
@@ -125,9 +143,7 @@ def _numbers(chart: Chart) -> Cells:
     shown = chart.shown
     by_x = [{point.x: point for point in series.points} for series in shown]
     xs = sorted({x for points in by_x for x in points})
-    kept = xs[:: -(-len(xs) // MOST_ROWS)]
-    if xs[-1] != kept[-1]:
-        kept.append(xs[-1])
+    kept = sorted({*xs[:: -(-len(xs) // MOST_ROWS)], xs[-1]})
     rows = [
         [chart.x_format(x), *(_number_cell(points.get(x), chart.y_format) for points in by_x)]
         for x in kept
@@ -139,9 +155,8 @@ def _numbers(chart: Chart) -> Cells:
 def _number_cell(point: ChartPoint | None, form: Format) -> str:
     if point is None:
         return NOTHING
-    if point.low is None or point.high is None:
-        return form(point.y)
-    return f"{form(point.y)} ({form(point.low)} to {form(point.high)})"
+    band = [form(end) for end in (point.low, point.high) if end is not None]
+    return f"{form(point.y)} ({' to '.join(band)})" if band else form(point.y)
 
 
 def charts_svg(rows: Sequence[Sequence[Chart]]) -> str:
@@ -150,8 +165,7 @@ def charts_svg(rows: Sequence[Sequence[Chart]]) -> str:
     The style of a line is its position among the chart's series, so that one legend serves charts
     that have the same series.
     """
-    panels = [[chart for chart in row if chart.shown] for row in rows]
-    panels = [row for row in panels if row]
+    panels = list(filter(None, ([chart for chart in row if chart.shown] for row in rows)))
     columns = max((len(row) for row in panels), default=1)
     width = columns * (WIDTH + _GAP) + _GAP
     top = len(panels) * (_TITLE + HEIGHT + _GAP)
@@ -165,8 +179,7 @@ def charts_svg(rows: Sequence[Sequence[Chart]]) -> str:
         "svg",
         element("style", CHART_STYLE),
         element("rect", x=0, y=0, width=width, height=height, class_="paper"),
-        charts,
-        legend,
+        [*charts, *legend],
         xmlns="http://www.w3.org/2000/svg",
         viewbox=f"0 0 {width} {height}",
         width=width,

@@ -19,8 +19,6 @@ _LETTER = 8.2
 #: Dashes of the series by their position; colors and these repeat after as many.
 DASHES = (None, "7 3", "2 3", "9 3 2 3", "12 4", "5 2 1 2 1 2", "1 4", "14 3 4 3")
 STYLES = len(DASHES)
-#: Share of the x axis that is left free on both sides of single marks.
-_ROOM = 0.04
 #: About how many markers stand on a line.
 _MARKERS = 6
 
@@ -37,10 +35,8 @@ class ChartAxes:
 
     def x(self, value: float) -> float:
         """Position of a value on the x axis, which ends with the data."""
-        if self.log_x:
-            ends = (math.log(self.span[0]), math.log(self.span[1]))
-            return _position(math.log(value), ends, self.left, WIDTH - _RIGHT)
-        return _position(value, self.span, self.left, WIDTH - _RIGHT)
+        scale = math.log if self.log_x else float
+        return _position(scale(value), [*map(scale, self.span)], self.left, WIDTH - _RIGHT)
 
     def y(self, value: float) -> float:
         """Position of a value on the y axis."""
@@ -108,23 +104,17 @@ def describe_chart(chart: Chart) -> str:
     """What a chart shows, for those who cannot see it."""
     parts = []
     for series in chart.shown:
-        first, last = series.points[0], series.points[-1]
-        parts.append(
-            f"{series.name} from {chart.y_format(first.y)} to {chart.y_format(last.y)}"
-            if len(series.points) > 1
-            else f"{series.name} {chart.y_format(last.y)}"
-        )
+        first, last = (chart.y_format(series.points[at].y) for at in (0, -1))
+        values = f"from {first} to {last}" if len(series.points) > 1 else last
+        parts.append(f"{series.name} {values}")
     return f"{chart.title} over {chart.x_label}: {'; '.join(parts)}."
 
 
 def ticks(low: float, high: float, most: int = 6, whole: bool = False) -> list[float]:
     """Round numbers from the last one not above ``low`` to the first one not below ``high``.
 
-    Args:
-        low: Least value.
-        high: Largest value; if it is the same, room is made around it.
-        most: How many there may be, at least 3.
-        whole: Whether only integers make sense.
+    If they are the same, room is made around them. There are at most ``most``, which is 3 at least;
+    only integers if ``whole``.
     """
     if high <= low:
         room = abs(low) * 0.1 or 1.0
@@ -156,18 +146,17 @@ def log_ticks(low: float, high: float, most: int = 7) -> list[float]:
 def _axes(chart: Chart, shown: Sequence[Series]) -> ChartAxes:
     points = [point for series in shown for point in series.points]
     xs = [point.x for point in points]
-    ys = [y for point in points for y in (point.y, point.low, point.high) if y is not None]
+    ys = [y for point in points for y in point[1:] if y is not None]
     ys += chart.y_range
-    y_ticks = ticks(min(ys), max(ys), most=6)
-    widest = max(len(chart.y_format(tick)) for tick in y_ticks)
-    left = 10 + widest * _LETTER
+    y_ticks = ticks(min(ys), max(ys))
+    left = 10 + max(len(chart.y_format(tick)) for tick in y_ticks) * _LETTER
     if chart.log_x:
         span = (min(xs) * 0.9, max(xs) * 1.1)
         return ChartAxes(span, log_ticks(*span), y_ticks, left, log_x=True)
     x_ticks = ticks(min(xs), max(xs), most=7, whole=chart.whole_x)
     span = (min(xs), max(xs)) if max(xs) > min(xs) else (x_ticks[0], x_ticks[-1])
-    if not all(series.joined for series in shown):
-        room = (span[1] - span[0]) * _ROOM
+    if not all(series.joined for series in shown):  # room on both sides of single marks
+        room = (span[1] - span[0]) * 0.04
         span = (span[0] - room, span[1] + room)
     inside = [tick for tick in x_ticks if span[0] <= tick <= span[1]]
     return ChartAxes(span, inside or x_ticks[:1], y_ticks, left)
@@ -180,25 +169,18 @@ def _grid(chart: Chart, axes: ChartAxes) -> Safe:
         y = axes.y(tick)
         parts.append(_straight((axes.left, y), (right, y), "grid"))
         parts.append(_label(chart.y_format(tick), axes.left - 6, y + 5, "end"))
-    parts += [_label(words, x, bottom + 18, "middle") for words, x in _fitting(chart, axes)]
-    middle = (axes.left + right) / 2
-    parts.append(_label(chart.x_label, middle, HEIGHT - 6, "middle", "axis"))
-    base = _straight((axes.left, bottom), (right, bottom), "baseline")
-    return element("g", parts, base, aria_hidden="true")
-
-
-def _fitting(chart: Chart, axes: ChartAxes) -> list[tuple[str, float]]:
-    """The labels of the x axis that have room beside each other, and their positions."""
-    kept: list[tuple[str, float]] = []
     free = 0.0
-    for tick in axes.xs:
+    for tick in axes.xs:  # the labels that have room beside each other
         words = chart.x_format(tick)
         half = len(words) * _LETTER / 2
         x = min(axes.x(tick), WIDTH - half)
         if x - half >= free:
-            kept.append((words, x))
+            parts.append(_label(words, x, bottom + 18, "middle"))
             free = x + half + _LETTER
-    return kept
+    middle = (axes.left + right) / 2
+    parts.append(_label(chart.x_label, middle, HEIGHT - 6, "middle", "axis"))
+    base = _straight((axes.left, bottom), (right, bottom), "baseline")
+    return element("g", parts, base, aria_hidden="true")
 
 
 def _marks(marks: Sequence[Mark], axes: ChartAxes) -> list[Safe]:
@@ -223,12 +205,12 @@ def _marks(marks: Sequence[Mark], axes: ChartAxes) -> list[Safe]:
 def _bands(series: Series, axes: ChartAxes) -> list[Safe]:
     bands = []
     for segment in series.segments:
-        wide = [point for point in segment if point.low is not None and point.high is not None]
-        if len(wide) > 1:
-            upper = [(point.x, point.high or 0.0) for point in wide]
-            lower = [(point.x, point.low or 0.0) for point in reversed(wide)]
+        upper = [(point.x, point.high) for point in segment if point.high is not None]
+        lower = [(point.x, point.low) for point in segment if point.low is not None]
+        if len(upper) > 1:
+            corners = axes.corners([*upper, *reversed(lower)])
             kind = f"band s{series.style % STYLES}"
-            bands.append(element("polygon", points=axes.corners(upper + lower), class_=kind))
+            bands.append(element("polygon", points=corners, class_=kind))
     return bands
 
 
@@ -248,21 +230,18 @@ def _line(series: Series, axes: ChartAxes) -> Safe:
 
 
 def _single_marks(series: Series, axes: ChartAxes) -> Safe:
-    whiskers = [_whisker(point, axes, series.style) for point in series.points]
+    """Markers, and a whisker from the lower to the upper end of each one's band."""
+    whiskers = []
+    for point in series.points:
+        if point.low is not None and point.high is not None:
+            x = axes.x(point.x)
+            ends = (x, axes.y(point.low)), (x, axes.y(point.high))
+            whiskers.append(_straight(*ends, f"line s{series.style % STYLES}"))
     return element("g", whiskers, _markers(series.points, axes, series.style))
 
 
 def _markers(points: Sequence[ChartPoint], axes: ChartAxes, style: int) -> list[Safe]:
     return [marker(axes.x(point.x), axes.y(point.y), style) for point in points]
-
-
-def _whisker(point: ChartPoint, axes: ChartAxes, style: int) -> Safe | None:
-    """From the lower to the upper end of a single point's band."""
-    if point.low is None or point.high is None:
-        return None
-    x = axes.x(point.x)
-    ends = (x, axes.y(point.low)), (x, axes.y(point.high))
-    return _straight(*ends, f"line s{style % STYLES}")
 
 
 def _marked(series: Series) -> list[ChartPoint]:

@@ -24,12 +24,7 @@ class _Box:
 
 
 def draw_network(spec: NetworkSpec, sizes: bool = True) -> Safe:
-    """The drawing of a network, searched or fixed; data flow from top to bottom.
-
-    Args:
-        spec: The network.
-        sizes: Whether to write how wide features and outputs are.
-    """
+    """The drawing of a network, searched or fixed, with widths; data flow from top to bottom."""
     boxes = _tree(spec, sizes) if isinstance(spec, SearchedSpec) else _chain(spec)
     width = (max(box.column for box in boxes) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X + 2 * _MARGIN
     height = (max(box.row for box in boxes) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y + 2 * _MARGIN
@@ -58,18 +53,18 @@ def _tree(spec: SearchedSpec, sizes: bool) -> list[_Box]:
     """Stage 1, the tree of convolutions, the mean over outputs, stage 3 (FL-AGCNS, section 3.1)."""
     genotype = spec.parsed()
     averaged = fused_layers(genotype, spec.fusion)
-    depths = _depths(genotype)
     columns = _columns(genotype)
-    middle = (max(columns.values(), default=0.0)) / 2
+    middle = max(columns.values(), default=0.0) / 2
     hidden, out = (f"{count} wide, " * sizes for count in (spec.hidden, spec.classes))
     boxes = [
         _Box("features", f"{spec.in_features} wide" if sizes else "", 0, middle, "data"),
         _Box("linear", f"{hidden}{genotype.input}", 1, middle, "stage", [0]),
     ]
     for index, layer in enumerate(genotype.existing, 1):
-        row, reads = 1 + depths[index], [(layer.previous or 0) + 1]
-        boxes.append(_Box(layer.type, f"layer {index}", row, columns[index], "layer", reads))
-    last = 2 + max(depths.values(), default=0)
+        source = (layer.previous or 0) + 1
+        row, column = boxes[source].row + 1, columns[index]
+        boxes.append(_Box(layer.type, f"layer {index}", row, column, "layer", [source]))
+    last = 1 + max(box.row for box in boxes)
     sources = [index + 1 for index in averaged]
     if len(averaged) > 1:
         boxes.append(_Box("mean", f"of {len(averaged)} outputs", last, middle, "stage", sources))
@@ -81,8 +76,8 @@ def _tree(spec: SearchedSpec, sizes: bool) -> list[_Box]:
 
 def _chain(spec: ModelSpec) -> list[_Box]:
     """A chain of stages, as the networks of :mod:`autofgl.nn.models` are built."""
-    stages = [("features", f"{spec.in_features} wide", "data"), *_stages(spec)]
-    stages.append(("classes", str(spec.classes), "data"))
+    wide = f"{spec.in_features} wide"
+    stages = [("features", wide, "data"), *_stages(spec), ("classes", str(spec.classes), "data")]
     return [
         _Box(title, detail, row, 0, kind, [row - 1] if row else [])
         for row, (title, detail, kind) in enumerate(stages)
@@ -91,31 +86,23 @@ def _chain(spec: ModelSpec) -> list[_Box]:
 
 def _stages(spec: ModelSpec) -> list[tuple[str, str, str]]:
     """Title, detail and kind of each stage between features and classes."""
-    widths = [spec.hidden] * (spec.layers - 1) + [spec.classes]
-    into = ("linear", f"{spec.hidden} wide", "stage")
-    out = ("linear", f"{spec.classes} wide", "stage")
+    widths = [f"{spec.hidden} wide"] * (spec.layers - 1) + [f"{spec.classes} wide"]
+    into, out = (("linear", f"{width} wide", "stage") for width in (spec.hidden, spec.classes))
+    numbered = [f"layer {at + 1}" for at in range(spec.layers)]
     match spec.family:
         case "sgc":
             return [("sgc", f"{spec.steps} hops", "layer")]
         case "appnp":
-            linear = [("linear", f"{width} wide", "stage") for width in widths]
+            linear = [("linear", width, "stage") for width in widths]
             return [*linear, ("appnp", f"{spec.steps} hops", "layer")]
         case "agnn":
-            return [into, *[("agnn", f"layer {at + 1}", "layer") for at in range(spec.layers)], out]
+            return [into, *(("agnn", layer, "layer") for layer in numbered), out]
         case "sfgnn":
-            passes = [("sage", f"layer {at + 1}", "layer") for at in range(spec.layers)]
+            passes = [("sage", layer, "layer") for layer in numbered]
             return [into, *passes, ("length 1", "embedding", "stage"), into, out]
         case "gatedgraph":
             return [into, ("gatedgraph", f"{spec.layers} steps", "layer"), out]
-    return [(spec.family, f"{width} wide", "layer") for width in widths]
-
-
-def _depths(genotype: Genotype) -> dict[int, int]:
-    """How many layers lie between each layer and stage 1, itself included."""
-    depths: dict[int, int] = {}
-    for index, layer in enumerate(genotype.existing, 1):
-        depths[index] = depths.get(layer.previous or 0, 0) + 1
-    return depths
+    return [(spec.family, width, "layer") for width in widths]
 
 
 def _columns(genotype: Genotype) -> dict[int, float]:
@@ -146,32 +133,24 @@ def _edge(source: _Box, target: _Box) -> Safe:
     x1, y1 = _center(source), _top(source) + _BOX_HEIGHT
     x2, y2 = _center(target), _top(target)
     bend = (y2 - y1) / 2
-    swing = 0.0
-    if target.row - source.row > 1 and abs(x2 - x1) < _BOX_WIDTH / 2:
-        swing = _BOX_WIDTH / 2 + _GAP_X / 2
+    hidden = target.row - source.row > 1 and abs(x2 - x1) < _BOX_WIDTH / 2
+    swing = (_BOX_WIDTH + _GAP_X) / 2 if hidden else 0.0
     path = (
         f"M{x1:.1f},{y1:.1f} C{x1 + swing:.1f},{y1 + bend:.1f} "
         f"{x2 + swing:.1f},{y2 - bend:.1f} {x2:.1f},{y2 - 6:.1f}"
     )
     arrow = f"{x2 - 4:.1f},{y2 - 7:.1f} {x2 + 4:.1f},{y2 - 7:.1f} {x2:.1f},{y2 - 1:.1f}"
-    return element(
-        "g", element("path", d=path, class_="edge"), element("polygon", points=arrow, class_="tip")
-    )
+    tip = element("polygon", points=arrow, class_="tip")
+    return element("g", element("path", d=path, class_="edge"), tip)
 
 
 def _rectangle(box: _Box) -> Safe:
     x, y = _center(box), _top(box) + _BOX_HEIGHT / 2
+    corner = {"x": x - _BOX_WIDTH / 2, "y": _top(box)}
+    size = {"width": _BOX_WIDTH, "height": _BOX_HEIGHT}
     return element(
         "g",
-        element(
-            "rect",
-            x=x - _BOX_WIDTH / 2,
-            y=_top(box),
-            width=_BOX_WIDTH,
-            height=_BOX_HEIGHT,
-            rx=8,
-            class_=f"box {box.kind}",
-        ),
+        element("rect", **corner, **size, rx=8, class_=f"box {box.kind}"),
         element("text", box.title, x=x, y=y - 3, text_anchor="middle", class_="title"),
         element("text", box.detail, x=x, y=y + 14, text_anchor="middle", class_="detail"),
     )

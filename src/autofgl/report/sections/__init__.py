@@ -1,52 +1,37 @@
 """The sections of a run's report, in their order, a module for each group of them."""
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
-
-from autofgl.report.page import Section, element
+from autofgl.nn.models.spec import SearchedSpec
+from autofgl.report.page import Section, element, to_markup
 from autofgl.report.record import RunRecord
-from autofgl.report.sections.clients import clients_section
-from autofgl.report.sections.curves import curves_section, more_figures_section, traffic_section
-from autofgl.report.sections.overview import (
-    configuration_section,
-    network_section,
-    other_results_section,
-)
-from autofgl.report.sections.privacy import privacy_section
-from autofgl.report.sections.search import (
-    hyperparameters_section,
-    policy_section,
-    search_section,
-)
-
-Part: TypeAlias = Callable[[RunRecord], Section | None]
-
-#: The sections in their order, with the heading of one that cannot be shown.
-_PARTS: Sequence[tuple[str, Part]] = (
-    ("Network", network_section),
-    ("Curves", curves_section),
-    ("Search", search_section),
-    ("Clients", clients_section),
-    ("Sampling policy", policy_section),
-    ("Hyperparameters", hyperparameters_section),
-    ("Traffic and time", traffic_section),
-    ("More figures", more_figures_section),
-    ("Other results", other_results_section),
-    ("Who learns what", privacy_section),
-    ("Configuration", configuration_section),
-)
+from autofgl.report.sections import curves, overview, search
 
 
 def run_sections(run: RunRecord) -> list[Section]:
-    """The sections that have something to show."""
-    sections = (_section(name, part, run) for name, part in _PARTS)
-    return [section for section in sections if section is not None]
+    """The sections that have something to show.
 
-
-def _section(name: str, part: Part, run: RunRecord) -> Section | None:
-    """A section, or what went wrong: one odd value in a history must not cost all the others."""
-    try:
-        return part(run)
-    except Exception as error:
-        reason = f"This section could not be shown: {type(error).__name__}: {error}"
-        return Section(name, element("p", reason, class_="wrong"))
+    Where one cannot be shown it says why: an odd value must not cost all the others.
+    """
+    searched = isinstance(run.network, SearchedSpec)
+    parts = {
+        "Best architecture" if searched else "Network": overview.network_section,
+        "Curves": curves.curves_section,
+        "Search": search.search_section,
+        "Clients": overview.clients_section,
+        "Sampling policy": search.policy_section,
+        "Hyperparameters": search.hyperparameters_section,
+        "Traffic and time": curves.traffic_section,
+        "More figures": curves.more_figures_section,
+        "Other results": overview.other_results_section,
+        "Who learns what": overview.privacy_section,
+        "Configuration": overview.configuration_section,
+    }
+    sections = []
+    for title, part in parts.items():
+        try:
+            body = to_markup(part(run))
+        except Exception as error:
+            reason = f"This section could not be shown: {type(error).__name__}: {error}"
+            body = element("p", reason, class_="wrong")
+        if body:
+            sections.append(Section(title, body))
+    return sections

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from statistics import mean
-from typing import Any
 
-from autofgl.report.charts import Bar, Chart, Series
+from autofgl.report.charts import Chart, Series
 from autofgl.report.charts.figures import Cells, bar_table, chart_grid, table
 from autofgl.report.numbers import Format, bytes_, count, is_number, percent, plain, seconds
-from autofgl.report.page import Content, Safe, Section, element
+from autofgl.report.page import Content, Safe, element
 from autofgl.report.record import RunRecord
 
 _NAMES = {
@@ -20,8 +19,6 @@ _NAMES = {
     "val_loss": "validation",
     "test_loss": "test",
 }
-#: Titles of figures that the history has for each client.
-_BY_CLIENT = {"client_val_accuracy": "Validation accuracy of the clients"}
 _TRAFFIC = {
     "bytes_up": "to the server",
     "bytes_down": "to the clients",
@@ -38,25 +35,21 @@ _ELSEWHERE = frozenset(
 )  # fmt: skip
 
 
-def curves_section(run: RunRecord) -> Section | None:
+def curves_section(run: RunRecord) -> Content:
     """Accuracy and loss; for a run with phases those of the last, and the whole run folded away."""
     last = run.last_phase
     grid = chart_grid([*_main(last), *_by_client(run), _finalists(last), *_against_effort(last)])
-    if grid is None:
-        return None
-    if last is run:
-        return Section("Curves", grid)
+    if grid is None or last is run:
+        return grid
     phase = element("p", f"The last phase, “{run.history[-1].get('phase')}”.")
     summary = element("summary", "The whole run, with all its phases")
-    return Section("Curves", [phase, grid, element("details", summary, chart_grid(_main(run)))])
+    return [phase, grid, element("details", summary, chart_grid(_main(run)))]
 
 
 def _main(run: RunRecord) -> list[Chart]:
-    accuracies = [key for key in _NAMES if key.endswith("accuracy")]
-    losses = [key for key in _NAMES if key.endswith("loss")]
     return [
-        _by_round(run, "Accuracy", accuracies, percent),
-        _by_round(run, "Loss", losses, plain),
+        _by_round(run, kind.capitalize(), [key for key in _NAMES if key.endswith(kind)], form)
+        for kind, form in (("accuracy", percent), ("loss", plain))
     ]
 
 
@@ -77,32 +70,31 @@ def _against_effort(run: RunRecord) -> list[Chart]:
 
 def _finalists(run: RunRecord) -> Chart:
     """Validation accuracy of each finalist, over the rounds of its own training."""
-    series = []
-    numbers = dict.fromkeys(
-        row["finalist"] for row in run.history if is_number(row.get("finalist"))
-    )
-    for number in numbers:
-        rows = [row for row in run.history if row.get("finalist") == number]
-        points = [(at, row.get("val_accuracy")) for at, row in enumerate(rows, 1)]
-        series.append(Series.of(f"finalist {number + 1}", points))
+    accuracies: dict[float, list[object]] = {}
+    for row in run.history:
+        if is_number(row.get("finalist")):
+            accuracies.setdefault(row["finalist"], []).append(row.get("val_accuracy"))
+    series = [
+        Series.of(f"finalist {number + 1}", enumerate(values, 1))
+        for number, values in accuracies.items()
+    ]
     shown = series if len(series) > 1 else []
     return Chart("Validation accuracy of each finalist", "round", shown, percent, count)
 
 
-def more_figures_section(run: RunRecord) -> Section | None:
-    """Every number of the history that no other section shows."""
-    shown = _ELSEWHERE | set(_NAMES)
+def more_figures_section(run: RunRecord) -> Content:
+    """Every number of the history that no other section shows, and that varies."""
     keys = [
         key
         for key in run.numeric_keys
-        if key not in shown and not key.endswith(("_s", "_bytes")) and _varies(run, key)
+        if not (key in _ELSEWHERE or key in _NAMES or key.endswith(("_s", "_bytes")))
+        and len({row[key] for row in run.history if row.get(key) is not None}) > 1
     ]
-    charts = [_by_round(run, key.replace("_", " "), [key], form_of(key)) for key in keys]
-    grid = chart_grid(charts)
+    grid = chart_grid(_by_round(run, key.replace("_", " "), [key], form_of(key)) for key in keys)
     if grid is None:
         return None
     summary = element("summary", f"{len(keys)} more figures of the history")
-    return Section("More figures", element("details", summary, grid))
+    return element("details", summary, grid)
 
 
 def form_of(key: str) -> Format:
@@ -123,31 +115,27 @@ def _by_round(run: RunRecord, title: str, keys: Sequence[str], form: Format) -> 
 
 def _by_client(run: RunRecord) -> list[Chart]:
     """Figures that the history has for each client: their mean, and a band over all clients."""
-    keys = dict.fromkeys(
-        key for row in run.history for key, value in row.items() if _per_client(run, value)
-    )
-    return [
-        Chart(
-            _BY_CLIENT.get(key, f"{key.replace('_', ' ').capitalize()} of the clients"),
-            "round",
-            [client_band(run, key, "mean over clients")],
-            form_of(key),
-            count,
-            note="The band reaches from the lowest to the highest client.",
-            marks=run.marks,
-        )
-        for key in keys
-    ]
+    entries = [entry for row in run.history for entry in row.items()]
+    charts = []
+    for key in dict.fromkeys(key for key, value in entries if _per_client(run, value)):
+        name = "validation accuracy" if key == "client_val_accuracy" else key.replace("_", " ")
+        title = f"{name.capitalize()} of the clients"
+        note = "The band reaches from the lowest to the highest client."
+        band, form = client_band(run, key, "mean over clients"), form_of(key)
+        charts.append(Chart(title, "round", [band], form, count, marks=run.marks, note=note))
+    return charts
+
+
+def _per_client(run: RunRecord, value: object) -> bool:
+    if not isinstance(value, dict) or not value or not value.keys() <= run.clients.keys():
+        return False
+    return all(isinstance(one, int | float) for one in value.values())
 
 
 def client_band(run: RunRecord, key: str, name: str, index: int | None = None) -> Series:
-    """Mean of a figure over clients, with a band from the least to the greatest.
+    """Mean of a figure that the history has by client, with a band from the least to the greatest.
 
-    Args:
-        run: The run.
-        key: Where the history has it, by client.
-        name: The name in the legend.
-        index: Which number, where each client has a list of them.
+    ``index`` says which number, where each client has a list of them.
     """
     points = []
     for row in run.history:
@@ -160,17 +148,7 @@ def client_band(run: RunRecord, key: str, name: str, index: int | None = None) -
     return Series.of(name, points)
 
 
-def _per_client(run: RunRecord, value: Any) -> bool:
-    if not isinstance(value, dict) or not value or not set(value) <= run.client_names:
-        return False
-    return all(isinstance(one, int | float) for one in value.values())
-
-
-def _varies(run: RunRecord, key: str) -> bool:
-    return len({row.get(key) for row in run.history if row.get(key) is not None}) > 1
-
-
-def traffic_section(run: RunRecord) -> Section | None:
+def traffic_section(run: RunRecord) -> Content:
     """Bytes and seconds, by phase, step and operation."""
     series = [run.series(key, name, gaps=False) for key, name in _TRAFFIC.items()]
     traffic = Chart("Bytes so far", "round", series, bytes_, count, [0], run.marks)
@@ -180,13 +158,8 @@ def traffic_section(run: RunRecord) -> Section | None:
         _by_step(run, "Time by step", "_s", seconds),
         _by_step(run, "Bytes by step", "_bytes", bytes_),
     ]
-    shown = [figure for figure in bars if figure]
-    body: list[Content] = [
-        chart_grid([traffic]),
-        element("div", shown, class_="charts") if shown else None,
-        _operations(run),
-    ]
-    return Section("Traffic and time", body) if any(body) else None
+    shown = element("div", bars, class_="charts") if any(bars) else None
+    return [chart_grid([traffic]), shown, _operations(run)]
 
 
 def _by_phase(run: RunRecord, title: str, keys: Sequence[str], form: Format) -> Safe | None:
@@ -200,43 +173,37 @@ def _by_phase(run: RunRecord, title: str, keys: Sequence[str], form: Format) -> 
                 phase = str(row.get("phase", "rounds"))
                 totals[phase] = totals.get(phase, 0.0) + value - before[key]
                 before[key] = value
-    if len(totals) < 2:
-        return None
-    return bar_table(title, [Bar(phase, value) for phase, value in totals.items()], form)
+    return bar_table(title, totals.items(), form) if len(totals) > 1 else None
 
 
 def _by_step(run: RunRecord, title: str, ending: str, form: Format) -> Safe | None:
     """Sums over the rows of figures such as ``evolve_s``."""
-    keys = [key for key in run.numeric_keys if key.endswith(ending) and key != "wall_s"]
-    sums = [
-        Bar(
-            key.removesuffix(ending).replace("_", " "),
-            sum(row[key] for row in run.history if is_number(row.get(key))),
-        )
-        for key in keys
-    ]
-    return bar_table(title, [bar for bar in sums if bar.value], form, style=1)
+    sums = {
+        key: sum(row[key] for row in run.history if is_number(row.get(key)))
+        for key in run.numeric_keys
+        if key.endswith(ending) and key != "wall_s"
+    }
+    named = [(key.removesuffix(ending).replace("_", " "), value) for key, value in sums.items()]
+    return bar_table(title, [(name, value) for name, value in named if value], form, style=1)
 
 
 def _operations(run: RunRecord) -> Safe | None:
-    """Messages and bytes of every operation."""
+    """Messages and bytes of every operation, the largest first."""
     traffic = run.result.get("traffic")
     if not isinstance(traffic, dict) or not traffic:
         return None
     names = {"down": "to clients", "up": "to server", "peer": "between clients"}
     ways = [way for way in names if any(_of(row, "bytes", way) for row in traffic.values())]
-    headings = ["operation"]
-    for way in ways:
-        headings += [f"messages {names[way]}", f"bytes {names[way]}"]
-    rows: list[list[Content]] = []
-    largest_first = sorted(
+    columns = [(what, way) for way in ways for what in ("messages", "bytes")]
+    ordered = sorted(
         traffic.items(), key=lambda entry: -sum(_of(entry[1], "bytes", way) for way in ways)
     )
-    for op, row in largest_first:
-        cells: list[Content] = [element("code", str(op))]
-        for way in ways:
-            cells += [count(_of(row, "messages", way)), bytes_(_of(row, "bytes", way))]
-        rows.append(cells)
+    forms = {"messages": count, "bytes": bytes_}
+    rows = [
+        [element("code", str(op)), *(forms[what](_of(row, what, way)) for what, way in columns)]
+        for op, row in ordered
+    ]
+    headings = ["operation", *(f"{what} {names[way]}" for what, way in columns)]
     title = "Messages by operation"
     whole = table(Cells(headings, rows, frozenset(range(1, len(headings)))), title)
     return element("details", element("summary", title), whole)

@@ -1,26 +1,17 @@
-"""The main figures of a run, its network and its configuration."""
+"""A run's main figures, network, clients and configuration, and who learns what in it."""
 
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 import yaml
 
-from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
-from autofgl.report.charts.figures import Cells, table
+from autofgl.methods.privacy import WHO_LEARNS_WHAT
+from autofgl.nn.models.spec import NetworkSpec
+from autofgl.report.charts.figures import Cells, bar_cell, class_counts, table, table_figure
 from autofgl.report.charts.network import draw_network, network_svg
-from autofgl.report.numbers import (
-    NOTHING,
-    Format,
-    bytes_,
-    count,
-    is_number,
-    percent,
-    seconds,
-    text,
-)
-from autofgl.report.page import Content, Safe, Section, element
-from autofgl.report.record import RunRecord, pairs
+from autofgl.report.numbers import NOTHING, Format, bytes_, count, is_number, percent, seconds, text
+from autofgl.report.page import Content, Safe, element, rich_text, scroll_region
+from autofgl.report.record import Row, RunRecord, pairs
 
 #: Main figures: key of the result, what it is called, how it is written.
 _MAIN: tuple[tuple[str, str, Format], ...] = (
@@ -34,10 +25,16 @@ _MAIN: tuple[tuple[str, str, Format], ...] = (
     ("parameters", "parameters", count),
     ("inference_s", "inference time", seconds),
 )
-#: More different networks than this are not drawn.
-_MOST_NETWORKS = 6
-#: Longer values of the result are cut off.
-_MOST_LETTERS = 300
+#: More networks than this are not drawn, longer values cut off, more clients folded away.
+_MOST_NETWORKS, _MOST_LETTERS, _MOST_CLIENTS = 6, 300, 12
+_SIZES = ("nodes", "edges", "cut_edges", "train", "val", "test")
+_ACCURACIES = ("val_accuracy", "test_accuracy", "unadapted_test_accuracy")
+_MODES = {
+    "none": "none: the server sees what each client sends",
+    "ckks": "ckks: homomorphic encryption, the server adds what it cannot read",
+    "shares": "shares: masks that cancel in the sum",
+    "shares-additive": "shares-additive: additive secret shares",
+}
 #: Keys of the result that other sections show, or that the configuration has.
 _ELSEWHERE = frozenset(
     {
@@ -59,7 +56,9 @@ def run_title(run: RunRecord) -> str:
 
 def headline(run: RunRecord) -> Safe:
     """A sentence on the run, and its main figures."""
-    figures = run.result or _so_far(run)
+    entries = [(key, row.get(key)) for row in run.history for key, _, _ in _MAIN]
+    latest = {key: value for key, value in entries if is_number(value)}
+    figures = run.result or {"rounds": len(run.history), **latest}
     cards = [
         element("div", element("dt", name), element("dd", form(figures[key])), class_="card")
         for key, name, form in _MAIN
@@ -77,7 +76,7 @@ def headline(run: RunRecord) -> Safe:
     )
 
 
-def network_section(run: RunRecord) -> Section | None:
+def network_section(run: RunRecord) -> Content:
     """The trained network as a drawing; where clients have their own, each kind once."""
     if run.network is None:
         return None
@@ -88,41 +87,101 @@ def network_section(run: RunRecord) -> Section | None:
     more = len(kinds) - len(figures)
     note = element("p", f"and {more} more in model.json", class_="note") if more else None
     words = element("p", element("code", str(run.result.get("architecture", ""))))
-    title = "Best architecture" if isinstance(run.network, SearchedSpec) else "Network"
     body = element("div", figures, class_="charts") if len(figures) > 1 else figures
-    return Section(title, [words, body, note])
+    return [words, body, note]
 
 
 def _figure(spec: NetworkSpec, names: Sequence[str]) -> Safe:
     """A network with the names of the clients that have it, and a link that saves it."""
-    file = base64.b64encode(network_svg(spec).encode()).decode()
-    link = element(
-        "a",
-        "Save the drawing (SVG)",
-        href=f"data:image/svg+xml;base64,{file}",
-        download="architecture.svg",
-    )
+    file = "data:image/svg+xml;base64," + base64.b64encode(network_svg(spec).encode()).decode()
+    link = element("a", "Save the drawing (SVG)", href=file, download="architecture.svg")
     owners = ", ".join(name for name in names if name)
     label = f"The network of {owners}" if owners else "The network"
-    drawing = draw_network(spec)
     return element(
         "figure",
         element("figcaption", owners) if owners else None,
-        element("div", drawing, class_="scroll", role="region", aria_label=label, tabindex=0),
+        scroll_region(draw_network(spec), label),
         element("p", link),
     )
 
 
-def other_results_section(run: RunRecord) -> Section | None:
-    """Everything in the result that no other section shows."""
-    other = {key: value for key, value in run.result.items() if key not in _ELSEWHERE}
-    rows = [[key.replace("_", " "), _shortened(text(value))] for key, value in pairs(other)]
+def clients_section(run: RunRecord) -> Content:
+    """Sizes, labels and accuracies of the clients."""
+    rows = list(run.clients.values())
     if not rows:
         return None
-    return Section("Other results", table(Cells(("figure", "value"), rows), "Other results"))
+    accuracies = [row["test_accuracy"] for row in rows if is_number(row.get("test_accuracy"))]
+    secure = run.finished and run.config.get("secure") not in (None, "none")
+    summary = "The sums were secure: only a client itself knows its accuracy." if secure else ""
+    if accuracies:
+        lowest, highest = percent(min(accuracies)), percent(max(accuracies))
+        summary = f"Test accuracy from {lowest} to {highest} over {len(accuracies)} clients."
+    whole: Content = [table(_cells(rows), "Clients"), _choices(rows)]
+    if len(rows) > _MOST_CLIENTS:
+        whole = element("details", element("summary", f"All {len(rows)} clients"), whole)
+    return [element("p", summary) if summary else None, whole]
 
 
-def configuration_section(run: RunRecord) -> Section:
+def _cells(rows: Sequence[Row]) -> Cells:
+    sizes = [key for key in _SIZES if any(is_number(row.get(key)) for row in rows)]
+    accuracies = [key for key in _ACCURACIES if any(is_number(row.get(key)) for row in rows)]
+    labels = any(isinstance(row.get("labels"), list) for row in rows)
+    headings = ["client", *(key.replace("_", " ") for key in sizes)]
+    headings += ["nodes by class"] * labels
+    for key in accuracies:
+        headings += [key.replace("_", " ").replace("val ", "validation "), ""]
+    shown = {"name", "labels", "unlabelled", *_SIZES, *_ACCURACIES}
+    entries = ((key, row[key]) for row in rows for key in row if key not in shown)
+    others = list(dict.fromkeys(key for key, value in entries if not isinstance(value, dict)))
+    headings += [key.replace("_", " ") for key in others]
+    cells: list[list[Content]] = []
+    for row in rows:
+        cell: list[Content] = [str(row["name"]), *(text(row.get(key)) for key in sizes)]
+        if labels:
+            cell.append(class_counts(row.get("labels")))
+        for value in map(row.get, accuracies):
+            cell += [percent(value), bar_cell(value)] if is_number(value) else [NOTHING, ""]
+        cells.append([*cell, *(text(row.get(key)) for key in others)])
+    return Cells(headings, cells, frozenset(range(1, len(sizes) + 1)))
+
+
+def _choices(rows: Sequence[Row]) -> Safe | None:
+    """What each client has chosen for itself: mappings of its row, a column for each key."""
+    chosen: dict[str, Row] = {str(row["name"]): {} for row in rows}
+    for row in rows:
+        for value in row.values():
+            chosen[str(row["name"])] |= pairs(value) if isinstance(value, dict) else {}
+    keys = list(dict.fromkeys(key for values in chosen.values() for key in values))
+    if not keys:
+        return None
+    cells = [[name, *(text(values.get(key)) for key in keys)] for name, values in chosen.items()]
+    headings = ["client", *(key.replace("_", " ") for key in keys)]
+    return table_figure("What each client has chosen", Cells(headings, cells))
+
+
+def other_results_section(run: RunRecord) -> Content:
+    """Everything in the result that no other section shows; long values are cut off."""
+    other = {key: value for key, value in run.result.items() if key not in _ELSEWHERE}
+    rows = []
+    for key, value in pairs(other):
+        words = text(value)
+        short = words if len(words) <= _MOST_LETTERS else f"{words[:_MOST_LETTERS]}…"
+        rows.append([key.replace("_", " "), short])
+    return table(Cells(("figure", "value"), rows), "Other results") if rows else None
+
+
+def privacy_section(run: RunRecord) -> Content:
+    """What each party learns in a run like this one, by its method and its secure mode."""
+    mode = str(run.config.get("secure", "none"))
+    sums = element("p", f"Secure sums: {_MODES.get(mode, mode)}.")
+    parties = WHO_LEARNS_WHAT.get(run.method, ())
+    if not parties:
+        return [sums, element("p", f"The documentation of {run.method} says who learns what.")]
+    rows = [[party.who, rich_text(party.with_mode(mode != "none"))] for party in parties]
+    return [sums, table(Cells(("who", "learns"), rows), "Who learns what")]
+
+
+def configuration_section(run: RunRecord) -> Content:
     """The whole configuration, and the versions that the numbers depend on."""
     rows = [[key, text(value)] for key, value in pairs(run.config)]
     versions = run.result.get("versions")
@@ -136,7 +195,7 @@ def configuration_section(run: RunRecord) -> Section:
     written = element("pre", yaml.safe_dump(run.config, sort_keys=False, allow_unicode=True))
     body.append(element("details", element("summary", f"All {len(rows)} settings"), settings))
     body.append(element("details", element("summary", "As config.yaml"), written))
-    return Section("Configuration", body)
+    return body
 
 
 def _sentence(run: RunRecord) -> str:
@@ -150,15 +209,3 @@ def _sentence(run: RunRecord) -> str:
         f"stopped by {run.result['stopped_by']}" if run.result.get("stopped_by") else "",
     ]
     return ", ".join(part for part in parts if part) + "."
-
-
-def _so_far(run: RunRecord) -> dict[str, Any]:
-    """The latest value of each main figure in the history."""
-    latest: dict[str, Any] = {"rounds": len(run.history)}
-    for row in run.history:
-        latest |= {key: row[key] for key, _, _ in _MAIN if is_number(row.get(key))}
-    return latest
-
-
-def _shortened(value: str) -> str:
-    return value if len(value) <= _MOST_LETTERS else f"{value[:_MOST_LETTERS]}…"

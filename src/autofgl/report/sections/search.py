@@ -1,12 +1,14 @@
 """What a search did: population, trials and finalists; a learned policy; hyperparameters."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
-from autofgl.report.charts import Bar, Chart, Series
-from autofgl.report.charts.figures import Cells, bar_table, chart_grid, spark, table
-from autofgl.report.numbers import count, is_number, percent, plain, text
-from autofgl.report.page import Content, Safe, Section, element
+from autofgl.report.charts import Chart, Series
+from autofgl.report.charts.figures import Cells, bar_table, chart_grid, spark, table_figure
+from autofgl.report.numbers import Format, count, is_number, percent, plain, text
+from autofgl.report.page import Content, Safe, element
 from autofgl.report.record import Row, RunRecord, pairs
 from autofgl.report.sections.curves import client_band, form_of
 
@@ -22,49 +24,42 @@ _MOST_ROWS = 15
 _FEWEST_TRIALS = 5
 
 
-def search_section(run: RunRecord) -> Section | None:
+def search_section(run: RunRecord) -> Content:
     """How a population or a series of candidates developed."""
-    tables = [
-        _record_table(title, run.dicts(key)) for key, title in _LISTS.items() if run.dicts(key)
-    ]
+    lists = [(title, run.dicts(key)) for key, title in _LISTS.items()]
+    tables = [_record_table(title, rows) for title, rows in lists if rows]
     charts = [*_population(run), _candidates(run), _trials(run)]
-    body = [chart_grid(charts), _operation_shares(run), *tables]
-    return Section("Search", body) if any(body) else None
+    return [chart_grid(charts), _operation_shares(run), *tables]
+
+
+def _chart_over(
+    x: str,
+    rows: Iterable[Row],
+    title: str,
+    lines: Mapping[str, Sequence[str]],
+    form: Format = plain,
+    least: Sequence[float] = (),
+    note: str = "",
+) -> Chart:
+    """A chart over a key of the rows, each line by the keys of its value and of its band."""
+    series = [
+        Series.of(name, [(row.get(x), *map(row.get, keys)) for row in rows])
+        for name, keys in lines.items()
+    ]
+    return Chart(title, x, series, form, count, least, note=note)
 
 
 def _population(run: RunRecord) -> list[Chart]:
-    rows = [row for row in run.history if is_number(row.get("generation"))]
-
-    def over_generations(name: str, *keys: str) -> list[Series]:
-        return [Series.of(name, [(row["generation"], *map(row.get, keys)) for row in rows])]
-
-    def chart(title: str, series: list[Series], **options: Any) -> Chart:
-        return Chart(title, "generation", series, x_format=count, **options)
-
-    best = over_generations("best", "best_fll", "best_fll", "median_fll")
+    chart = partial(_chart_over, "generation", run.history)
+    losses = {"best": ("best_fll", "best_fll", "median_fll"), "median": ("median_fll",)}
+    note = "The band holds the better half of the population."
+    codes, share = {"different codes": ["unique_codes"]}, {"γ": ["gamma"]}
+    entropy = {"mean entropy, 1 is undecided": ["entropy"]}
     return [
-        chart(
-            "Federated validation loss of the population",
-            best + over_generations("median", "median_fll"),
-            note="The band holds the better half of the population.",
-        ),
-        chart(
-            "Different codes in the population",
-            over_generations("different codes", "unique_codes"),
-            y_format=count,
-            y_range=[0],
-        ),
-        chart(
-            "Share γ of the codes that clients propose",
-            over_generations("γ", "gamma"),
-            y_format=percent,
-            y_range=[0],
-        ),
-        chart(
-            "How undecided the genes are",
-            over_generations("mean entropy, 1 is undecided", "entropy"),
-            y_range=[0, 1],
-        ),
+        chart("Federated validation loss of the population", losses, note=note),
+        chart("Different codes in the population", codes, count, [0]),
+        chart("Share γ of the codes that clients propose", share, percent, [0]),
+        chart("How undecided the genes are", entropy, plain, [0, 1]),
     ]
 
 
@@ -82,51 +77,36 @@ def _candidates(run: RunRecord) -> Chart:
             best[number] = max(accuracy, best.get(number, 0.0))
             if by_accuracy and is_number(score):
                 best[number] = max(best[number], round(1 - score, 4))
-    so_far = [(number, max(list(best.values())[: at + 1])) for at, number in enumerate(best)]
-    return Chart(
-        "Validation accuracy of each candidate",
-        "candidate",
-        [Series.of("candidate", best.items(), joined=False), Series.of("best so far", so_far)],
-        percent,
-        count,
-    )
+    candidates = Series.of("candidate", best.items(), joined=False)
+    so_far = Series.of("best so far", zip(best, accumulate(best.values(), max), strict=True))
+    title = "Validation accuracy of each candidate"
+    return Chart(title, "candidate", [candidates, so_far], percent, count)
 
 
 def _trials(run: RunRecord) -> Chart:
     """Score of each trial of a hyperparameter search, and the best so far."""
-    rows = [row for row in run.history if is_number(row.get("trial"))]
-    scores = [(row["trial"], row.get("score")) for row in rows if "candidate" not in row]
-    best = [(row["trial"], row.get("best_score")) for row in rows if "candidate" not in row]
-    return Chart(
-        "Score of each trial",
-        "trial",
-        [Series.of("trial", scores, joined=False), Series.of("best so far", dict(best).items())],
-        x_format=count,
-    )
+    rows = [row for row in run.history if is_number(row.get("trial")) and "candidate" not in row]
+    scores = Series.of("trial", [(row["trial"], row.get("score")) for row in rows], joined=False)
+    best = {row["trial"]: row.get("best_score") for row in rows}
+    series = [scores, Series.of("best so far", best.items())]
+    return Chart("Score of each trial", "trial", series, x_format=count)
 
 
 def _operation_shares(run: RunRecord) -> Safe | None:
     """The share of every operation over the generations, a row for each."""
     rows = [row["operations"] for row in run.history if isinstance(row.get("operations"), dict)]
-    names = {name for shares in rows for name in shares}
     if len(rows) < 2:
         return None
-    over_time = {
-        name: [float(shares.get(name) or 0.0) for shares in rows] for name in sorted(names)
-    }
+    names = sorted({name for shares in rows for name in shares})
+    over_time = {name: [float(shares.get(name) or 0.0) for shares in rows] for name in names}
     top = max(max(values) for values in over_time.values())
-    ordered = sorted(over_time.items(), key=lambda entry: -entry[1][-1])
     cells: list[list[Content]] = [
         [name, percent(values[0]), spark(values, top), percent(values[-1])]
-        for name, values in ordered
+        for name, values in sorted(over_time.items(), key=lambda entry: -entry[1][-1])
     ]
-    title = "Share of each operation over the generations"
     headings = ("operation", "first", f"0 to {percent(top)}", "last")
-    return element(
-        "figure",
-        element("figcaption", title),
-        table(Cells(headings, cells, frozenset({1, 3})), title),
-    )
+    title = "Share of each operation over the generations"
+    return table_figure(title, Cells(headings, cells, frozenset({1, 3})))
 
 
 def _record_table(title: str, rows: Sequence[Row]) -> Safe:
@@ -135,12 +115,10 @@ def _record_table(title: str, rows: Sequence[Row]) -> Safe:
     numeric = frozenset(
         at for at, key in enumerate(keys) if any(is_number(row.get(key)) for row in rows)
     )
-    cells: list[list[Content]] = [[_cell(key, row.get(key)) for key in keys] for row in rows]
-    headings = [key.replace("_", " ") for key in keys]
-    shown = table(Cells(headings, cells[:_MOST_ROWS], numeric), title)
+    cells = [[_cell(key, row.get(key)) for key in keys] for row in rows[:_MOST_ROWS]]
     more = len(rows) - _MOST_ROWS
     note = element("p", f"and {more} more in result.json", class_="note") if more > 0 else None
-    return element("figure", element("figcaption", title), shown, note)
+    return table_figure(title, Cells([key.replace("_", " ") for key in keys], cells, numeric), note)
 
 
 def _cell(key: str, value: Any) -> Content:
@@ -149,40 +127,32 @@ def _cell(key: str, value: Any) -> Content:
     return form_of(key)(value) if is_number(value) else text(value)
 
 
-def policy_section(run: RunRecord) -> Section | None:
+def policy_section(run: RunRecord) -> Content:
     """Mini-batch size and sampling probabilities that a policy chose, and how it learned."""
-    policies = [row["policies"] for row in run.history if _is_policies(row.get("policies"))]
-    charts = [*_learning(run), *(_policies(run, policies[-1]) if policies else ())]
-    grid = chart_grid(charts)
-    return Section("Sampling policy", grid) if grid else None
+    rows = [row["policies"] for row in run.history if isinstance(row.get("policies"), dict)]
+    valid = [
+        row for row in rows if row and all(isinstance(one, list) and one for one in row.values())
+    ]
+    return chart_grid([*_learning(run), *(_policies(run, valid[-1]) if valid else ())])
 
 
 def _learning(run: RunRecord) -> list[Chart]:
     """Return and accuracy at the end of each episode."""
-    rows = [row for row in run.history if is_number(row.get("return"))]
-    ends = {row.get("episode"): row for row in rows}
-    returns = [(episode, row.get("return")) for episode, row in ends.items()]
-    accuracies = [(episode, row.get("accuracy")) for episode, row in ends.items()]
-    title = "Accuracy at the end of each episode"
+    ends = {row.get("episode"): row for row in run.history if is_number(row.get("return"))}
+    chart = partial(_chart_over, "episode", ends.values())
     return [
-        Chart(
-            "Return of each episode",
-            "episode",
-            [Series.of("discounted return", returns)],
-            x_format=count,
-        ),
-        Chart(title, "episode", [Series.of("accuracy", accuracies)], percent, count),
+        chart("Return of each episode", {"discounted return": ["return"]}),
+        chart("Accuracy at the end of each episode", {"accuracy": ["accuracy"]}, percent),
     ]
 
 
 def _policies(run: RunRecord, last: Mapping[str, Sequence[float]]) -> list[Chart]:
     """What the policy chose for the clients in each round."""
     note = "Mean over clients; the band reaches from the lowest to the highest client."
-    layers = max(len(values) for values in last.values()) - 1
     sizes = [client_band(run, "policies", "nodes", 0)]
     kept = [
         client_band(run, "policies", f"convolution {layer}", layer)
-        for layer in range(1, layers + 1)
+        for layer in range(1, max(map(len, last.values())))
     ]
     size, keep = "Mini-batch size that the policy chose", "Probability that a neighbor is kept"
     return [
@@ -191,19 +161,16 @@ def _policies(run: RunRecord, last: Mapping[str, Sequence[float]]) -> list[Chart
     ]
 
 
-def hyperparameters_section(run: RunRecord) -> Section | None:
+def hyperparameters_section(run: RunRecord) -> Content:
     """How much each hyperparameter mattered: what the method says, else rank correlations."""
     importance = run.result.get("importance")
     if isinstance(importance, dict):
         values = {str(key): float(value) for key, value in importance.items() if is_number(value)}
         title, form = "Importance of each hyperparameter", percent
     else:
-        values = rank_correlations(run.history)
+        values, form = rank_correlations(run.history), plain
         title = "Rank correlation of each hyperparameter with the score (Spearman's ρ)"
-        form = plain
-    ordered = sorted(values.items(), key=lambda entry: -abs(entry[1]))
-    body = bar_table(title, [Bar(*entry) for entry in ordered], form)
-    return Section("Hyperparameters", body) if body else None
+    return bar_table(title, sorted(values.items(), key=lambda entry: -abs(entry[1])), form)
 
 
 def rank_correlations(history: Sequence[Row]) -> dict[str, float]:
@@ -226,11 +193,3 @@ def rank_correlations(history: Sequence[Row]) -> dict[str, float]:
         if len(numeric) >= _FEWEST_TRIALS and len(set(values)) > 1 and len(set(scores)) > 1:
             correlations[key] = float(stats.spearmanr(values, scores).statistic)
     return correlations
-
-
-def _is_policies(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(isinstance(numbers, list) and numbers for numbers in value.values())
-    )

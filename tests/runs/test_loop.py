@@ -4,7 +4,7 @@ from pathlib import Path
 from rich.console import Console
 
 from autofgl.runs.folder import RunFolder, read_history
-from autofgl.runs.recorder import Recorder
+from autofgl.runs.loop import Recorder
 
 
 def test_history_keeps_rows_up_to_a_round(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Who learns what, as the report shows it."""
+"""What a report says about the clients, and who learns what."""
 
 import sys
 from pathlib import Path
@@ -11,6 +11,23 @@ from run_folders import page_of, write_run
 
 from autofgl.methods.catalog import METHODS
 from autofgl.methods.privacy import WHO_LEARNS_WHAT
+
+
+@pytest.mark.parametrize("count", [1, 50])
+def test_any_number_of_clients(count: int, tmp_path: Path) -> None:
+    clients = [
+        {"name": f"client-{at}", "nodes": 10 + at, "test_accuracy": at / count, "labels": [at, 1]}
+        for at in range(count)
+    ]
+    rows = [
+        {"round": at, "client_accuracy": {row["name"]: row["test_accuracy"] for row in clients}}
+        for at in (1, 2)
+    ]
+    run = write_run(tmp_path / "run", rows, per_client=clients, test_accuracy=0.5)
+    page = page_of(run)
+    assert f"client-{count - 1}" in page.words
+    assert "Client accuracy of the clients" in page.text
+    assert ("All 50 clients" in page.text) == (count == 50)
 
 
 def test_every_method_says_who_learns_what() -> None:
