@@ -1,27 +1,19 @@
-"""Graph convolutions, an operator per file, with the definitions and parameter names of PyG.
+"""Graph convolutions with the definitions and parameter names of PyG.
 
-:data:`CONVOLUTIONS` has the layer types of searched networks. A new one, or one with other settings
-(more hops, more heads), is a line there and its name in :data:`autofgl.nn.space.LAYER_TYPES`; a
-search over it is ``Space(types=(*PAPER_TYPES, "name"))``.
+They map ``[n, in_channels]`` to ``[n, out_channels]``, and have what the networks and the search
+use of PyG's options. :data:`CONVOLUTIONS` has the layer types of searched networks. A new one, or
+one with other settings (more hops, more heads), is a line there and its name in
+:data:`autofgl.nn.space.LAYER_TYPES`; a search over it is ``Space(types=(*PAPER_TYPES, "name"))``.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autofgl.nn.conv.agnn import AGNNConv
-from autofgl.nn.conv.appnp import APPNPConv
-from autofgl.nn.conv.arma import ARMAConv
+from autofgl.nn.conv.aggregation import GatedGraphConv, GENConv, GINConv
+from autofgl.nn.conv.attention import AGNNConv, FeaStConv, GATConv, GMMConv
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.conv.feast import FeaStConv
-from autofgl.nn.conv.gat import GATConv
-from autofgl.nn.conv.gated_graph import GatedGraphConv
-from autofgl.nn.conv.gcn import GCNConv
-from autofgl.nn.conv.gen import GENConv
-from autofgl.nn.conv.gin import GINConv
-from autofgl.nn.conv.gmm import GMMConv
-from autofgl.nn.conv.sage import SAGEConv
-from autofgl.nn.conv.sgc import SGConv
+from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
 
 __all__ = [
     "CONVOLUTIONS",
@@ -76,7 +68,7 @@ CONVOLUTIONS: dict[str, LayerType] = {
     "agnn": LayerType(lambda _: AGNNConv(), per_edge=True),
     "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2)),
     "feast": LayerType(lambda width: FeaStConv(width, width, heads=2), per_edge=True),
-    "gen": LayerType(lambda width: GENConv(width, width)),
+    "gen": LayerType(GENConv),
     "gmm": LayerType(lambda width: GMMConv(width, width, kernel_size=4), per_edge=True),
     "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3),
     # Beyond the paper.

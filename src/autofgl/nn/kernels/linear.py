@@ -20,14 +20,8 @@ class Linear(nn.Module):
     The weight is ``[in_channels, out_channels]``, the transpose of torch's, so that neither the
     product with sparse features nor the weight's gradient has to be rearranged.
 
-    Args:
-        in_channels: Width of the input.
-        out_channels: Width of the output.
-        bias: Whether to add :math:`\mathbf{b}`.
-        scheme: ``"uniform"`` is torch's default for linear layers (Kaiming with a = √5),
-            ``"glorot"`` that of the GCN.
-
-    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
+    The scheme ``"uniform"`` is torch's default for linear layers (Kaiming with a = √5),
+    ``"glorot"`` that of the GCN.
     """
 
     def __init__(

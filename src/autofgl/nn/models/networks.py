@@ -7,18 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn.conv import (
-    AGNNConv,
-    APPNPConv,
-    ARMAConv,
-    Convolution,
-    GATConv,
-    GatedGraphConv,
-    GCNConv,
-    GINConv,
-    SAGEConv,
-    SGConv,
-)
+from autofgl.nn.conv.aggregation import GatedGraphConv, GINConv
+from autofgl.nn.conv.attention import AGNNConv, GATConv
+from autofgl.nn.conv.base import Convolution
+from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
@@ -30,13 +22,7 @@ from autofgl.nn.structure import Structure
 
 
 class StackedGNN(GNN):
-    """Convolutions one after the other, with dropout before each and an activation between.
-
-    Args:
-        spec: The sizes.
-        convs: The convolutions.
-        activation: Applied after all of them but the last.
-    """
+    """Convolutions one after the other, with dropout before each and an activation between."""
 
     def __init__(
         self,
@@ -102,12 +88,9 @@ class GAT(StackedGNN):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        head = spec.hidden // spec.heads
-        convs, width = [], spec.in_features
-        for _ in range(spec.layers - 1):
-            convs.append(GATConv(width, head, heads=spec.heads, dropout=spec.dropout))
-            width = spec.hidden
-        convs.append(GATConv(width, spec.classes, concat=False, dropout=spec.dropout))
+        (*hidden, last), head = _sizes(spec), spec.hidden // spec.heads
+        convs = [GATConv(width, head, spec.heads, dropout=spec.dropout) for width, _ in hidden]
+        convs.append(GATConv(*last, concat=False, dropout=spec.dropout))
         super().__init__(spec, convs, activation=functional.elu)
 
 
@@ -117,16 +100,8 @@ class ARMA(StackedGNN):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        convs = [
-            ARMAConv(
-                *sizes,
-                num_stacks=spec.stacks,
-                num_layers=spec.stack_layers,
-                shared_weights=True,
-                dropout=spec.root_dropout,
-            )
-            for sizes in _sizes(spec)
-        ]
+        stacks, steps, dropout = spec.stacks, spec.stack_layers, spec.root_dropout
+        convs = [ARMAConv(*sizes, stacks, steps, dropout=dropout) for sizes in _sizes(spec)]
         convs[-1].act = None
         super().__init__(spec, convs)
 

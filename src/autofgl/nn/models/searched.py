@@ -21,9 +21,6 @@ class SearchedNetwork(GNN):
     with the mean of their outputs, stage 3 a fully connected layer with the activation OS. There
     is no activation between convolutions. Without any layer, stage 2 hands on stage 1's output;
     stage 3 has the width of the classes (the paper says 64).
-
-    Args:
-        spec: The architecture and the sizes.
     """
 
     spec: SearchedSpec
