@@ -29,13 +29,8 @@ _NEARLY_ALL = 0.85
 class ReceptiveField:
     """Features, edges and labels around the nodes on which networks are measured.
 
-    Build it once for each set of nodes (training, validation) and use it for all populations.
-
-    Args:
-        x: Node features ``[n, F]``.
-        structure: The graph.
-        labels: Labels ``[n]``.
-        parts: One or several sets of nodes, as indices; a node may be in several.
+    Build it once for each set of nodes (training, validation) and use it for all populations. The
+    parts are sets of nodes, as indices; a node may be in several.
     """
 
     def __init__(
@@ -72,11 +67,9 @@ class ReceptiveField:
         return self._x.rows(self._order)
 
     def structure(self, radius: int, copies: int) -> Structure:
-        """What several inputs need side by side, so that nodes in the radius hear all neighbors.
+        """What several inputs, ``[nodes * copies, C]``, need to hear all neighbors in a radius.
 
-        Args:
-            radius: Nodes within it have all their edges, those one hop farther none.
-            copies: Number of inputs, which stand node by node: ``[nodes * copies, C]``.
+        Nodes within the radius have all their edges, those one hop farther none.
         """
         radius = min(radius, self.limit)
         if (radius, 1) not in self._views:
@@ -107,12 +100,9 @@ class ReceptiveField:
 
 
 class PrefixStructure(Structure):
-    """The first rows of a structure, with its normalization.
+    """The first rows of a structure whose nodes are ordered by distance, with its normalization.
 
-    Args:
-        whole: The structure, nodes ordered by distance.
-        rows: The first nodes, which keep all their incoming edges.
-        num_nodes: The first nodes that those edges come from.
+    The first ``rows`` nodes keep all their incoming edges, which come from the first ``num_nodes``.
     """
 
     def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
@@ -155,12 +145,7 @@ class PrefixStructure(Structure):
 
 
 class StackedStructure(Structure):
-    """A structure for several inputs side by side.
-
-    Args:
-        single: The structure of one input.
-        copies: Number of inputs.
-    """
+    """A structure for several inputs side by side."""
 
     def __init__(self, single: Structure, copies: int) -> None:
         self.num_nodes = single.num_nodes * copies
@@ -199,12 +184,7 @@ class StackedStructure(Structure):
 
 
 class StackedOperator(SparseOperator):
-    """An operator on ``[n * copies, C]`` that multiplies every copy alike.
-
-    Args:
-        single: The operator ``[m, n]``.
-        copies: Number of inputs side by side.
-    """
+    """An operator on ``[n * copies, C]`` that multiplies every copy by a single one ``[m, n]``."""
 
     def __init__(self, single: SparseOperator, copies: int) -> None:
         self._single = single
@@ -231,8 +211,7 @@ class StackedOperator(SparseOperator):
 def stacked_pattern(pattern: SparsePattern, copies: int) -> tuple[SparsePattern, Tensor]:
     """The pattern ``[m * copies, n * copies]`` of a matrix acting on every copy.
 
-    Returns:
-        The pattern, and for each of its entries the entry of the single one.
+    It comes with the entry of the single pattern for each of its own.
     """
     with constants():
         row, col = pattern.row.long(), pattern.col.long()
