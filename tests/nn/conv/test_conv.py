@@ -11,22 +11,10 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 from autofgl.errors import UserError
-from autofgl.nn.conv import (
-    CONVOLUTIONS,
-    AGNNConv,
-    APPNPConv,
-    ARMAConv,
-    FeaStConv,
-    GATConv,
-    GatedGraphConv,
-    GCNConv,
-    GENConv,
-    GINConv,
-    GMMConv,
-    SAGEConv,
-    SGConv,
-)
-from autofgl.nn.conv.attention import pseudo_coordinates
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv.aggregation import GatedGraphConv, GENConv, GINConv
+from autofgl.nn.conv.attention import AGNNConv, FeaStConv, GATConv, GMMConv, pseudo_coordinates
+from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.space import LAYER_TYPES

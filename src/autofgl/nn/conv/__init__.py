@@ -15,34 +15,14 @@ from autofgl.nn.conv.attention import AGNNConv, FeaStConv, GATConv, GMMConv
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
 
-__all__ = [
-    "CONVOLUTIONS",
-    "AGNNConv",
-    "APPNPConv",
-    "ARMAConv",
-    "Convolution",
-    "FeaStConv",
-    "GATConv",
-    "GCNConv",
-    "GENConv",
-    "GINConv",
-    "GMMConv",
-    "GatedGraphConv",
-    "LayerType",
-    "SAGEConv",
-    "SGConv",
-]
-
 
 @dataclass(frozen=True)
 class LayerType:
-    """A type of layer of a searched network.
+    """A type of layer of a searched network: its convolution, by the width of input and output.
 
-    Attributes:
-        make: Its convolution, from the width of input and output.
-        hops: How far it looks: nodes at a greater distance do not enter a node's output.
-        per_edge: Whether it computes weights for every edge and input. Inputs side by side then
-            need a longer list of edges each, and gain less.
+    It looks as far as its hops: nodes at a greater distance do not enter a node's output. A layer
+    *per edge* computes weights for every edge and input; inputs side by side then need a longer
+    list of edges each, and gain less.
     """
 
     make: Callable[[int], Convolution]

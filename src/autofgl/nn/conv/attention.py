@@ -172,7 +172,7 @@ class GMMConv(Convolution):
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
         out = _mixed_mean(structure.symmetric.pattern, weights, x @ self.g)
-        return out + self.root(x) + self.bias
+        return out + self.root.product(x) + self.bias
 
 
 def pseudo_coordinates(structure: Structure) -> Tensor:

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn.conv import CONVOLUTIONS, Convolution
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear, reset_children

@@ -21,11 +21,11 @@ Where every gene is certain this is the network of the code, exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn import functional
 
@@ -136,14 +136,14 @@ def most_likely_genotype(space: Space, logits: Logits) -> Genotype:
 
 def confidence(space: Space, logits: Logits) -> list[float]:
     """Probability of the most likely choice of every gene."""
-    return [float(_softmax(gene).max()) for gene in _genes(space, logits)]
+    return [float(softmax(gene).max()) for gene in _genes(space, logits)]
 
 
 def entropy(space: Space, logits: Logits) -> float:
     """Mean entropy of the genes, each over that of a uniform choice: 1 undecided, 0 decided."""
     shares = []
     for gene in _genes(space, logits):
-        p = _softmax(gene)
+        p = softmax(gene)
         uniform = np.log(len(gene)) or 1.0
         shares.append(float(-(p * np.log(np.maximum(p, 1e-300))).sum() / uniform))
     return float(np.mean(shares))
@@ -151,11 +151,6 @@ def entropy(space: Space, logits: Logits) -> float:
 
 def _genes(space: Space, logits: Logits) -> list[Logits]:
     return np.split(logits, np.cumsum(space.cardinalities)[:-1])
-
-
-def _softmax(gene: Logits) -> Logits:
-    exponentials = np.exp(gene - gene.max())
-    return cast(Logits, exponentials / exponentials.sum())
 
 
 def _mixture(weights: Tensor, matrices: Sequence[Tensor]) -> Tensor:
