@@ -18,7 +18,7 @@ from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear, reset_children
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
-from autofgl.nn.models.searched import SearchedNetwork
+from autofgl.nn.models.networks import SearchedNetwork
 from autofgl.nn.models.spec import SearchedSpec, check_probability
 from autofgl.nn.space import Fusion, Genotype, Space, check_fusion
 from autofgl.nn.supernet.narrowing import narrow

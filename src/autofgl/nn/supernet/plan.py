@@ -105,19 +105,18 @@ class Plan:
         From a radius of ``limit`` on, the whole graph is needed.
         """
         together: dict[tuple[int, str, int, int], list[int]] = defaultdict(list)
-        for offset, step in enumerate(self.steps):
-            path = len(self.inputs) + offset
+        ending = dict(enumerate(self.steps, start=len(self.inputs)))
+        for path, step in ending.items():
             previous = step.previous if per_predecessor else -1
             radius = min(self.radii[path], limit)
             together[step.layer, step.type, previous, radius].append(path)
-        return [
-            Group(*key, CONVOLUTIONS[key[1]].hops, tuple(paths), self._parents(paths))
-            for key, members in sorted(together.items())
-            for paths in _pieces(members, CONVOLUTIONS[key[1]].per_edge)
-        ]
-
-    def _parents(self, paths: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self.steps[path - len(self.inputs)].parent for path in paths)
+        groups = []
+        for key, members in sorted(together.items()):
+            kind = CONVOLUTIONS[key[1]]
+            for paths in _pieces(members, kind.per_edge):
+                parents = tuple(ending[path].parent for path in paths)
+                groups.append(Group(*key, kind.hops, tuple(paths), parents))
+        return groups
 
 
 def _pieces(paths: list[int], per_edge: bool) -> list[list[int]]:

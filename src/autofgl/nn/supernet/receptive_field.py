@@ -99,22 +99,30 @@ class ReceptiveField:
         return losses.view(len(scores), -1)
 
 
-class PrefixStructure(Structure):
+class _View(Structure):
+    """A structure that takes its operators from another one."""
+
+    def __init__(self, num_nodes: int, dtype: torch.dtype) -> None:
+        self.num_nodes = num_nodes
+        self.dtype = dtype
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """Sources and targets ``[2, E]``, by target."""
+        with constants():
+            return torch.stack([self.sum.pattern.col, self.sum.pattern.row]).long()
+
+
+class PrefixStructure(_View):
     """The first rows of a structure whose nodes are ordered by distance, with its normalization.
 
     The first ``rows`` nodes keep all their incoming edges, which come from the first ``num_nodes``.
     """
 
     def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
-        self.num_nodes = num_nodes
-        self.dtype = whole.dtype
+        super().__init__(num_nodes, whole.dtype)
         self._whole = whole
         self._rows = rows
-
-    @cached_property
-    def edge_index(self) -> Tensor:
-        """The edges into the first rows, by target."""
-        return _edge_index(self._edges)
 
     @cached_property
     def gcn(self) -> SparseOperator:
@@ -144,19 +152,13 @@ class PrefixStructure(Structure):
         return SparseOperator(pattern, whole.values[: pattern.nnz])
 
 
-class StackedStructure(Structure):
+class StackedStructure(_View):
     """A structure for several inputs side by side."""
 
     def __init__(self, single: Structure, copies: int) -> None:
-        self.num_nodes = single.num_nodes * copies
-        self.dtype = single.dtype
+        super().__init__(single.num_nodes * copies, single.dtype)
         self._single = single
         self._copies = copies
-
-    @cached_property
-    def edge_index(self) -> Tensor:
-        """The single structure's edges in every copy, by target."""
-        return _edge_index(self.sum.pattern)
 
     @cached_property
     def gcn(self) -> SparseOperator:
@@ -220,12 +222,6 @@ def stacked_pattern(pattern: SparsePattern, copies: int) -> tuple[SparsePattern,
         shape = (pattern.shape[0] * copies, pattern.shape[1] * copies)
         stacked, order = SparsePattern.from_coo(rows, columns, shape)
         return stacked, order % pattern.nnz if pattern.nnz else order
-
-
-def _edge_index(pattern: SparsePattern) -> Tensor:
-    """Sources and targets ``[2, E]`` of a pattern with a row per target."""
-    with constants():
-        return torch.stack([pattern.col, pattern.row]).long()
 
 
 def _by_distance(structure: Structure, nodes: Tensor) -> tuple[Tensor, list[int]]:
