@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from autofgl.nn.kernels.dropout import dropout, dropout_mask
+from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.operation import Rng, constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
@@ -22,9 +22,6 @@ class InputFeatures:
 
     Sparse features cost a product and a dropout in proportion to their non-zero entries, and the
     gradient of ``W`` runs over a transpose that is laid out once.
-
-    Args:
-        matrix: A dense tensor, or a sparse operator of the same shape.
     """
 
     def __init__(self, matrix: Tensor | SparseOperator) -> None:
@@ -40,21 +37,20 @@ class InputFeatures:
             if not sp.issparse(x):
                 return cls(torch.tensor(np.asarray(x), dtype=dtype))
             csr = sp.csr_array(x)
-            crow, col = (
-                torch.tensor(index, dtype=torch.int64) for index in (csr.indptr, csr.indices)
-            )
-            pattern = SparsePattern.from_csr(crow, col, (int(x.shape[0]), int(x.shape[1])))
+            starts, columns = torch.tensor(csr.indptr), torch.tensor(csr.indices)
+            pattern = SparsePattern.from_csr(starts, columns, csr.shape)
             return cls(SparseOperator(pattern, torch.tensor(csr.data, dtype=dtype)))
 
     @property
     def shape(self) -> tuple[int, int]:
         """``(n, F)``."""
-        return (int(self.matrix.shape[0]), int(self.matrix.shape[1]))
+        rows, columns = self.matrix.shape
+        return rows, columns
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the entries."""
-        return self._stored.dtype
+        return (self.matrix if isinstance(self.matrix, Tensor) else self.matrix.values).dtype
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
@@ -81,10 +77,8 @@ class InputFeatures:
             return InputFeatures(dropout(self.matrix, p, True, generator))
         with constants():
             values = self.matrix.values
-            mask = dropout_mask(
-                values.shape, p, generator, dtype=values.dtype, device=values.device
-            )
-            return InputFeatures(SparseOperator(self.matrix.pattern, values * mask))
+            dropped = dropout(values, p, True, generator)
+            return InputFeatures(SparseOperator(self.matrix.pattern, dropped))
 
     def row_normalized(self) -> InputFeatures:
         """The features with each row divided by the sum of its magnitudes; zero rows stay zero."""
@@ -101,10 +95,6 @@ class InputFeatures:
     def to_dense(self) -> Tensor:
         """The features as a dense tensor ``[n, F]``."""
         return self.matrix if isinstance(self.matrix, Tensor) else self.matrix.to_dense()
-
-    @property
-    def _stored(self) -> Tensor:
-        return self.matrix if isinstance(self.matrix, Tensor) else self.matrix.values
 
 
 #: What a layer that begins with a linear map accepts.

@@ -11,7 +11,6 @@ stand for, :data:`autofgl.nn.models.base.ACTIVATION_FUNCTIONS` the activations.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -129,22 +128,8 @@ class Space:
         ends = len(self.activations)
         return np.array([ends, *genes, ends], dtype=np.int64)
 
-    def size(self) -> int:
-        """Number of codes, 25 · 12^L · (L + 1)! for the paper's choices."""
-        return math.prod(int(n) for n in self.cardinalities)
-
-    def networks(self) -> int:
-        """Number of canonical codes: 25 · Σ_k 12^k k!, over the number k of existing layers."""
-        depths = range(self.layers + 1)
-        chains = sum(len(self.types) ** k * math.factorial(k) for k in depths)
-        return int(len(self.activations) ** 2 * chains)
-
     def check(self, genotype: Genotype) -> Genotype:
-        """The genotype itself.
-
-        Raises:
-            UserError: It does not lie in this space.
-        """
+        """The genotype itself; a :class:`UserError` if it does not lie in this space."""
         for name in (genotype.input, genotype.output):
             if name not in self.activations:
                 raise unknown_name("activation", name, self.activations)
@@ -167,18 +152,12 @@ class Space:
         """Genes as integers ``[2L + 2]``; a predecessor j is j + 1, None is 0."""
         genes = [self.activations.index(genotype.input)]
         for layer in self.check(genotype).layers:
-            genes += [
-                self.types.index(layer.type),
-                0 if layer.previous is None else layer.previous + 1,
-            ]
+            previous = 0 if layer.previous is None else layer.previous + 1
+            genes += [self.types.index(layer.type), previous]
         return np.array([*genes, self.activations.index(genotype.output)], dtype=np.int64)
 
     def decode(self, code: npt.ArrayLike) -> Genotype:
-        """The genotype of integers ``[2L + 2]``.
-
-        Raises:
-            UserError: A gene is out of its range, or there are too few or too many.
-        """
+        """The genotype of integers ``[2L + 2]``; a :class:`UserError` if they are none."""
         genes = np.asarray(code)
         limits = self.cardinalities
         if genes.shape != limits.shape or not np.issubdtype(genes.dtype, np.integer):

@@ -22,12 +22,8 @@ class Structure:
 
     The messages flow as in PyG: an edge ``(s, t)`` adds to node ``t`` what node ``s`` sends, so
     that rows are targets and columns are sources. :math:`\mathbf{A}` is the adjacency matrix,
-    :math:`\mathbf{D}` holds the numbers of incoming edges. Repeated edges count repeatedly.
-
-    Args:
-        edge_index: Sources and targets, ``[2, E]``.
-        num_nodes: Number of nodes.
-        dtype: Type of the operators' values; that of the features they will meet.
+    :math:`\mathbf{D}` holds the numbers of incoming edges. Repeated edges count repeatedly. The
+    operators' values have the type of the features they will meet.
     """
 
     def __init__(
@@ -38,11 +34,6 @@ class Structure:
         self.dtype = dtype
         with constants():
             _check(self._edge_index, num_nodes)
-
-    @classmethod
-    def of(cls, edges: Structure | Tensor, num_nodes: int, dtype: torch.dtype) -> Structure:
-        """A structure as it is, or one made of an edge index."""
-        return edges if isinstance(edges, Structure) else cls(edges, num_nodes, dtype)
 
     @classmethod
     def from_client(cls, graph: ClientGraph) -> Structure:

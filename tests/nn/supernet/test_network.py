@@ -12,7 +12,7 @@ from torch.nn import functional
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models.searched import SearchedNetwork
+from autofgl.nn.models.networks import SearchedNetwork
 from autofgl.nn.space import PAPER_TYPES, Genotype, Layer, Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet

@@ -1,56 +1,28 @@
-"""Graph convolutions, an operator per file, with the definitions and parameter names of PyG.
+"""Graph convolutions with the definitions and parameter names of PyG.
 
-:data:`CONVOLUTIONS` has the layer types of searched networks. A new one, or one with other settings
-(more hops, more heads), is a line there and its name in :data:`autofgl.nn.space.LAYER_TYPES`; a
-search over it is ``Space(types=(*PAPER_TYPES, "name"))``.
+They map ``[n, in_channels]`` to ``[n, out_channels]``, and have what the networks and the search
+use of PyG's options. :data:`CONVOLUTIONS` has the layer types of searched networks. A new one, or
+one with other settings (more hops, more heads), is a line there and its name in
+:data:`autofgl.nn.space.LAYER_TYPES`; a search over it is ``Space(types=(*PAPER_TYPES, "name"))``.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autofgl.nn.conv.agnn import AGNNConv
-from autofgl.nn.conv.appnp import APPNPConv
-from autofgl.nn.conv.arma import ARMAConv
+from autofgl.nn.conv.aggregation import GatedGraphConv, GENConv, GINConv
+from autofgl.nn.conv.attention import AGNNConv, FeaStConv, GATConv, GMMConv
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.conv.feast import FeaStConv
-from autofgl.nn.conv.gat import GATConv
-from autofgl.nn.conv.gated_graph import GatedGraphConv
-from autofgl.nn.conv.gcn import GCNConv
-from autofgl.nn.conv.gen import GENConv
-from autofgl.nn.conv.gin import GINConv
-from autofgl.nn.conv.gmm import GMMConv
-from autofgl.nn.conv.sage import SAGEConv
-from autofgl.nn.conv.sgc import SGConv
-
-__all__ = [
-    "CONVOLUTIONS",
-    "AGNNConv",
-    "APPNPConv",
-    "ARMAConv",
-    "Convolution",
-    "FeaStConv",
-    "GATConv",
-    "GCNConv",
-    "GENConv",
-    "GINConv",
-    "GMMConv",
-    "GatedGraphConv",
-    "LayerType",
-    "SAGEConv",
-    "SGConv",
-]
+from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
 
 
 @dataclass(frozen=True)
 class LayerType:
-    """A type of layer of a searched network.
+    """A type of layer of a searched network: its convolution, by the width of input and output.
 
-    Attributes:
-        make: Its convolution, from the width of input and output.
-        hops: How far it looks: nodes at a greater distance do not enter a node's output.
-        per_edge: Whether it computes weights for every edge and input. Inputs side by side then
-            need a longer list of edges each, and gain less.
+    It looks as far as its hops: nodes at a greater distance do not enter a node's output. A layer
+    *per edge* computes weights for every edge and input; inputs side by side then need a longer
+    list of edges each, and gain less.
     """
 
     make: Callable[[int], Convolution]
@@ -76,7 +48,7 @@ CONVOLUTIONS: dict[str, LayerType] = {
     "agnn": LayerType(lambda _: AGNNConv(), per_edge=True),
     "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2)),
     "feast": LayerType(lambda width: FeaStConv(width, width, heads=2), per_edge=True),
-    "gen": LayerType(lambda width: GENConv(width, width)),
+    "gen": LayerType(GENConv),
     "gmm": LayerType(lambda width: GMMConv(width, width, kernel_size=4), per_edge=True),
     "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3),
     # Beyond the paper.

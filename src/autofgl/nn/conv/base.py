@@ -3,17 +3,18 @@
 from torch import Tensor, nn
 
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.linear import reset_children
+from autofgl.nn.kernels.linear import glorot, reset_children
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 
 class Convolution(nn.Module):
-    """A layer that maps node features along the edges of a graph.
+    """A layer that maps node features ``[n, C]`` along the edges of a graph.
 
-    A convolution without randomness of its own implements :meth:`convolve`, one with dropout
-    :meth:`forward`. Parameters are empty until :meth:`reset_parameters` draws them or a state is
-    loaded, so that making a module never touches a random state.
+    Sparse features are used as such where the layer begins with a linear map. A convolution without
+    randomness of its own implements :meth:`convolve`, one with dropout :meth:`forward`. Parameters
+    are empty until :meth:`reset_parameters` draws them or a state is loaded, so that making a
+    module never touches a random state.
     """
 
     def forward(
@@ -22,13 +23,7 @@ class Convolution(nn.Module):
         structure: Structure,
         generator: Rng = None,  # noqa: ARG002
     ) -> Tensor:
-        """Convolve.
-
-        Args:
-            x: Features ``[n, C]``; sparse ones are used as such where the layer begins with a
-                linear map.
-            structure: The graph.
-        """
+        """Convolve; the generator drives a dropout."""
         return self.convolve(x, structure)
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
@@ -36,5 +31,10 @@ class Convolution(nn.Module):
         raise NotImplementedError
 
     def reset_parameters(self, generator: Rng = None) -> None:
-        """Draw all parameters."""
+        """Draw the parts' parameters, then the layer's own: Glorot weights, zero bias."""
         reset_children(self, generator)
+        for name, parameter in self.named_parameters(recurse=False):
+            if name == "bias":
+                nn.init.zeros_(parameter)
+            else:
+                glorot(parameter, generator)

@@ -16,16 +16,11 @@ _BY_PART: WeakKeyDictionary[SparsePattern, dict[int, SparsePattern]] = WeakKeyDi
 
 
 class AttentionPattern:
-    """Edges in CSR order, a row per target node, with what attention needs to move along them.
+    """E edges in CSR order, a row per target, with what attention needs to move along them.
 
-    Args:
-        pattern: A row per target, a column per source, ``[n, n]`` with E entries.
-        dtype: Type of the scores.
-
-    Attributes:
-        over_targets: Incidence ``[n, E]``: adds up the edges of each target. Its transpose hands
-            each edge what belongs to its target. CSR products with it beat scatter and gather.
-        over_sources: The same for the sources.
+    The incidence ``over_targets`` ``[n, E]`` adds up the edges of each target, its transpose hands
+    each edge what belongs to its target; ``over_sources`` does so for the sources. CSR products
+    with them beat scatter and gather.
     """
 
     def __init__(self, pattern: SparsePattern, dtype: torch.dtype = torch.float32) -> None:
@@ -41,23 +36,19 @@ class AttentionPattern:
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Softmax over the edges of each target, ``[E, heads] -> [E, heads]``."""
-        weights: Tensor = _EdgeSoftmax.apply(scores, self)
-        return weights
+        return _EdgeSoftmax.apply(scores, self)
 
     def weighted_sum(self, weights: Tensor, x: Tensor) -> Tensor:
         """For each head and target, the sum of its sources' messages by weight.
 
-        ``[E, heads]`` and messages ``[heads, n, C]`` to ``[heads, n, C]``.
+        ``[E, heads]`` and messages ``[heads, n, C]`` to ``[heads, n, C]``. One product with a
+        block-diagonal pattern serves all heads.
         """
         heads, _, width = x.shape
-        values = weights.t().reshape(-1)
-        return spmm(self._copies(heads), values, x.reshape(-1, width)).view(heads, -1, width)
-
-    def _copies(self, heads: int) -> SparsePattern:
-        """A block-diagonal pattern with a copy for each head: one product serves them all."""
         if heads not in self._tiled:
             self._tiled[heads] = _block_diagonal(self.pattern, heads)
-        return self._tiled[heads]
+        values = weights.t().reshape(-1)
+        return spmm(self._tiled[heads], values, x.reshape(-1, width)).view(heads, -1, width)
 
 
 def mixed_sum(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tensor:
@@ -66,17 +57,10 @@ def mixed_sum(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tens
     Read by node and part, the messages are the rows of a matrix ``[n * K, C]`` and the weights the
     entries of a sparse matrix ``[n, n * K]``: one product, and nothing is rearranged.
 
-    Args:
-        pattern: A row per target, a column per source, ``[n, n]`` with E entries.
-        weights: ``[E, K]``.
-        messages: ``[n, K, C]`` or ``[n, K * C]``.
-
-    Returns:
-        ``[n, C]``.
+    Weights ``[E, K]`` and messages ``[n, K * C]`` to ``[n, C]``.
     """
     parts = weights.shape[1]
-    width = messages.shape[-1] if messages.dim() == 3 else messages.shape[1] // parts
-    rows = messages.reshape(-1, width)
+    rows = messages.reshape(-1, messages.shape[1] // parts)
     return spmm(_by_part(pattern, parts), weights.reshape(-1), rows)
 
 

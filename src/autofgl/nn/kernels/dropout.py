@@ -23,12 +23,9 @@ def dropout(x: InputFeatures, p: float, training: bool, generator: Rng = None) -
 def dropout(
     x: Tensor | InputFeatures, p: float, training: bool, generator: Rng = None
 ) -> Tensor | InputFeatures:
-    """Zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
+    """In training, zero each entry with probability ``p`` and scale the others by ``1 / (1 - p)``.
 
-    Args:
-        x: Any tensor, or input features, of which only the stored entries are dropped.
-        p: Probability, in [0, 1].
-        training: Nothing happens otherwise.
+    Of input features, only the stored entries are dropped.
     """
     if not training or p == 0.0:
         return x

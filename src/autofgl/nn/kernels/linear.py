@@ -20,14 +20,8 @@ class Linear(nn.Module):
     The weight is ``[in_channels, out_channels]``, the transpose of torch's, so that neither the
     product with sparse features nor the weight's gradient has to be rearranged.
 
-    Args:
-        in_channels: Width of the input.
-        out_channels: Width of the output.
-        bias: Whether to add :math:`\mathbf{b}`.
-        scheme: ``"uniform"`` is torch's default for linear layers (Kaiming with a = √5),
-            ``"glorot"`` that of the GCN.
-
-    Shapes: ``[n, in_channels]`` → ``[n, out_channels]``.
+    The scheme ``"uniform"`` is torch's default for linear layers (Kaiming with a = √5),
+    ``"glorot"`` that of the GCN.
     """
 
     def __init__(
@@ -57,7 +51,7 @@ class Linear(nn.Module):
         """The affine map."""
         if isinstance(x, Tensor) and self.bias is not None:
             return torch.addmm(self.bias, x, self.weight)
-        return self.add_bias(self.product(x))
+        return self.add_bias(x @ self.weight)
 
     def product(self, x: NodeInput) -> Tensor:
         """The linear part alone."""
@@ -70,8 +64,8 @@ class Linear(nn.Module):
     def propagate(self, operator: SparseOperator, x: NodeInput) -> Tensor:
         """``operator @ x @ weight``, in the cheaper of the two orders, without the bias."""
         if isinstance(x, Tensor) and self.in_channels < self.out_channels:
-            return self.product(operator @ x)
-        return operator @ self.product(x)
+            return operator @ x @ self.weight
+        return operator @ (x @ self.weight)
 
     def extra_repr(self) -> str:
         """Sizes, for ``repr``."""

@@ -1,6 +1,6 @@
 """Operations with gradients of their own, and the constants that they keep."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -39,14 +39,13 @@ class Operation(Function):
     """
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
+    def apply(cls, *args: Any) -> Tensor:
         """Run ``forward``, recording it only where a gradient may be asked for."""
+        run: Callable[..., Tensor] = cls.forward
         if torch._C._are_functorch_transforms_active():
-            return super().apply(*args)  # type: ignore[no-untyped-call]
-        if torch.is_grad_enabled() and any(_requires_grad(arg) for arg in args):
-            return super(Function, cls).apply(*args)  # type: ignore[misc]
-        return cls.forward(*args)
-
-
-def _requires_grad(value: object) -> bool:
-    return isinstance(value, Tensor) and value.requires_grad
+            run = super().apply
+        elif torch.is_grad_enabled() and any(
+            isinstance(arg, Tensor) and arg.requires_grad for arg in args
+        ):
+            run = super(Function, cls).apply  # type: ignore[misc]
+        return run(*args)

@@ -26,24 +26,15 @@ class SparsePattern:
 
     Make one with :meth:`from_csr` or :meth:`from_coo`. Indices are int32 where they fit, since MKL
     converts wider ones at every call.
-
-    Attributes:
-        shape: ``(m, n)``.
-        crow: Start of each row, ``[m + 1]``.
-        col: Column of each entry, ``[nnz]``.
-        crow_t: Start of each column in the transpose, ``[n + 1]``.
-        col_t: Row of each entry, in the order of the transpose, ``[nnz]``.
-        to_t: ``values[to_t]`` are the values in the order of the transpose.
-        from_t: The inverse permutation.
     """
 
-    shape: tuple[int, int]
-    crow: Tensor
-    col: Tensor
-    crow_t: Tensor
-    col_t: Tensor
-    to_t: Tensor
-    from_t: Tensor
+    shape: tuple[int, int]  # (m, n)
+    crow: Tensor  # start of each row, [m + 1]
+    col: Tensor  # column of each entry, [nnz]
+    crow_t: Tensor  # start of each column in the transpose, [n + 1]
+    col_t: Tensor  # row of each entry, in the order of the transpose, [nnz]
+    to_t: Tensor  # values[to_t] are the values in the order of the transpose
+    from_t: Tensor  # the inverse permutation
 
     @classmethod
     def from_csr(cls, crow: Tensor, col: Tensor, shape: tuple[int, int]) -> SparsePattern:
@@ -81,15 +72,8 @@ class SparsePattern:
     @property
     def T(self) -> SparsePattern:
         """The pattern of the transposed matrix."""
-        return SparsePattern(
-            (self.shape[1], self.shape[0]),
-            crow=self.crow_t,
-            col=self.col_t,
-            crow_t=self.crow,
-            col_t=self.col,
-            to_t=self.from_t,
-            from_t=self.to_t,
-        )
+        by_column, by_row = (self.crow_t, self.col_t), (self.crow, self.col)
+        return SparsePattern(self.shape[::-1], *by_column, *by_row, self.from_t, self.to_t)
 
     @cached_property
     def row(self) -> Tensor:
@@ -111,10 +95,6 @@ class SparseOperator:
 
     The product is differentiable in the dense factor, any number of times. A symmetric matrix is
     its own transpose and is kept once.
-
-    Args:
-        pattern: Where the entries stand.
-        values: Their values ``[nnz]``.
     """
 
     def __init__(self, pattern: SparsePattern, values: Tensor) -> None:
@@ -133,11 +113,10 @@ class SparseOperator:
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[m, n] @ [n, k] -> [m, k]``."""
-        product: Tensor = _ConstantProduct.apply(dense, self)
-        return product
+        return _ConstantProduct.apply(dense, self)
 
     def to_dense(self) -> Tensor:
-        """The matrix as a dense tensor ``[m, n]``."""
+        """The matrix ``[m, n]`` with its zeros."""
         with constants():
             dense = self.values.new_zeros(self.shape)
             index = (self.pattern.row.long(), self.pattern.col.long())
@@ -164,8 +143,7 @@ def spmm(pattern: SparsePattern, values: Tensor, dense: Tensor) -> Tensor:
 
     Differentiable in both, any number of times.
     """
-    product: Tensor = _Product.apply(values, dense, pattern)
-    return product
+    return _Product.apply(values, dense, pattern)
 
 
 def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tensor:
@@ -173,8 +151,7 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
 
     That is ``(left[row] * right[col]).sum(-1)``, ``[nnz]``, for ``[m, k]`` and ``[n, k]``.
     """
-    entries: Tensor = _SampledProduct.apply(left, right, pattern)
-    return entries
+    return _SampledProduct.apply(left, right, pattern)
 
 
 class _ConstantProduct(Operation):

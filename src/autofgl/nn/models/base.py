@@ -1,6 +1,7 @@
 """What all networks have in common."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,23 +14,14 @@ from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import Structure
 
-
-def _softmax(x: Tensor) -> Tensor:
-    return torch.softmax(x, dim=-1)
-
-
-def _identity(x: Tensor) -> Tensor:
-    return x
-
-
 #: The activations of :mod:`autofgl.nn.space` and :mod:`autofgl.nn.models.spec`.
 ACTIVATION_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
     "relu": torch.relu,
     "elu": functional.elu,
-    "softmax": _softmax,
-    "identity": _identity,
+    "softmax": partial(torch.softmax, dim=-1),
+    "identity": lambda x: x,
 }
 
 
@@ -39,9 +31,6 @@ class GNN(nn.Module):
     It runs on plain tensors, as any module on PyG data, and on precomputed input features and
     structures, which is what training should use: a structure made on the fly is sorted each time.
     Parameters are empty until :meth:`reset_parameters` draws them or a state is loaded.
-
-    Args:
-        spec: The sizes.
     """
 
     spec: NetworkSpec
@@ -51,13 +40,10 @@ class GNN(nn.Module):
         self.spec = spec
 
     def forward(self, x: NodeInput, edges: Tensor | Structure, generator: Rng = None) -> Tensor:
-        """Class scores ``[n, classes]``.
-
-        Args:
-            x: Node features ``[n, in_features]``, a tensor or input features.
-            edges: An edge index ``[2, E]`` or a structure.
-        """
-        return self.logits(x, Structure.of(edges, x.shape[0], x.dtype), generator)
+        """Class scores ``[n, classes]``; an edge index ``[2, E]`` does for a structure."""
+        if isinstance(edges, Tensor):
+            edges = Structure(edges, x.shape[0], x.dtype)
+        return self.logits(x, edges, generator)
 
     def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
         """The network itself."""

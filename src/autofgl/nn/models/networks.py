@@ -1,4 +1,4 @@
-"""The fixed GNNs, and how to build any network from its description."""
+"""The fixed GNNs and the one of a search, and how to build any from its description."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -7,36 +7,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn.conv import (
-    AGNNConv,
-    APPNPConv,
-    ARMAConv,
-    Convolution,
-    GATConv,
-    GatedGraphConv,
-    GCNConv,
-    GINConv,
-    SAGEConv,
-    SGConv,
-)
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv.aggregation import GatedGraphConv, GINConv
+from autofgl.nn.conv.attention import AGNNConv, GATConv
+from autofgl.nn.conv.base import Convolution
+from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
 from autofgl.nn.features import NodeInput
+from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
-from autofgl.nn.models.searched import SearchedNetwork
 from autofgl.nn.models.sfgnn import SeparatedGNN
-from autofgl.nn.models.spec import SEARCHED_FAMILY, ModelSpec, NetworkSpec
+from autofgl.nn.models.spec import SEARCHED_FAMILY, ModelSpec, NetworkSpec, SearchedSpec
+from autofgl.nn.space import fused_layers
 from autofgl.nn.structure import Structure
 
 
 class StackedGNN(GNN):
-    """Convolutions one after the other, with dropout before each and an activation between.
-
-    Args:
-        spec: The sizes.
-        convs: The convolutions.
-        activation: Applied after all of them but the last.
-    """
+    """Convolutions one after the other, with dropout before each and an activation between."""
 
     def __init__(
         self,
@@ -102,12 +90,9 @@ class GAT(StackedGNN):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        head = spec.hidden // spec.heads
-        convs, width = [], spec.in_features
-        for _ in range(spec.layers - 1):
-            convs.append(GATConv(width, head, heads=spec.heads, dropout=spec.dropout))
-            width = spec.hidden
-        convs.append(GATConv(width, spec.classes, concat=False, dropout=spec.dropout))
+        (*hidden, last), head = _sizes(spec), spec.hidden // spec.heads
+        convs = [GATConv(width, head, spec.heads, dropout=spec.dropout) for width, _ in hidden]
+        convs.append(GATConv(*last, concat=False, dropout=spec.dropout))
         super().__init__(spec, convs, activation=functional.elu)
 
 
@@ -117,16 +102,8 @@ class ARMA(StackedGNN):
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        convs = [
-            ARMAConv(
-                *sizes,
-                num_stacks=spec.stacks,
-                num_layers=spec.stack_layers,
-                shared_weights=True,
-                dropout=spec.root_dropout,
-            )
-            for sizes in _sizes(spec)
-        ]
+        stacks, steps, dropped = spec.stacks, spec.stack_layers, spec.root_dropout
+        convs = [ARMAConv(*sizes, stacks, steps, dropout=dropped) for sizes in _sizes(spec)]
         convs[-1].act = None
         super().__init__(spec, convs)
 
@@ -188,6 +165,40 @@ class GatedGraph(GNN):
         state = self.conv(self.lin1(self.apply_dropout(x, generator)), structure)
         out: Tensor = self.lin2(self.apply_dropout(state, generator))
         return out
+
+
+class SearchedNetwork(GNN):
+    """A network of A(L), FL-AGCNS section 3.1, trained and kept after a search.
+
+    Stage 1 is a fully connected layer with the activation IS, stage 2 the tree of convolutions
+    with the mean of their outputs, stage 3 a fully connected layer with the activation OS. There
+    is no activation between convolutions. Without any layer, stage 2 hands on stage 1's output;
+    stage 3 has the width of the classes (the paper says 64).
+    """
+
+    spec: SearchedSpec
+
+    def __init__(self, spec: SearchedSpec) -> None:
+        super().__init__(spec)
+        self.genotype = spec.parsed()
+        self.input = Linear(spec.in_features, spec.hidden)
+        self.convs = nn.ModuleList(
+            CONVOLUTIONS[layer.type].make(spec.hidden) for layer in self.genotype.layers
+        )
+        self.output = Linear(spec.hidden, spec.classes)
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """The three stages; the scores are those after the output activation."""
+        start = self.input(self.apply_dropout(x, generator))
+        outputs = [ACTIVATION_FUNCTIONS[self.genotype.input](start)]
+        for conv, layer in zip(self.convs, self.genotype.layers, strict=True):
+            inputs = outputs[layer.previous or 0]
+            inputs = dropout(inputs, self.spec.layer_dropout, self.training, generator)
+            outputs.append(conv(inputs, structure, generator))
+        chosen = [outputs[index] for index in fused_layers(self.genotype, self.spec.fusion)]
+        fused = chosen[0] if len(chosen) == 1 else torch.stack(chosen).mean(0)
+        out = self.output(self.apply_dropout(fused, generator))
+        return ACTIVATION_FUNCTIONS[self.genotype.output](out)
 
 
 #: The networks by the family of their description.

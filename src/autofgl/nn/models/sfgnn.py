@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn.conv import SAGEConv
+from autofgl.nn.conv.propagation import SAGEConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
@@ -24,12 +24,7 @@ class Discriminator(nn.Module):
     .. math::
         \mathbf{Y} = \tanh(\mathbf{H} \mathbf{W}_1 + \mathbf{b}_1) \mathbf{W}_2 + \mathbf{b}_2
 
-    Args:
-        hidden: Width of the embeddings and of the layer between.
-        classes: Number of classes.
-        dropout: Probability, on the output of the first layer.
-
-    Shapes: ``[n, hidden]`` → ``[n, classes]``.
+    Dropout is on the output of the first layer.
     """
 
     def __init__(self, hidden: int, classes: int, dropout: float = 0.0) -> None:

@@ -58,36 +58,23 @@ class _Description:
 class ModelSpec(_Description):
     """A family of fixed networks and its sizes. Each family reads what it has.
 
-    Attributes:
-        family: Name of the architecture.
-        in_features: Width of the node features.
-        classes: Number of classes.
-        hidden: Width of the hidden layers; for ``gat`` that of all heads together.
-        layers: Number of convolutions; for ``appnp`` of linear layers, for ``gatedgraph`` of
-            recurrent steps, for ``sfgnn`` the depth of its message passing. ``sgc`` always has one.
-        dropout: Dropout before every layer, and on the attention coefficients of ``gat``.
-        heads: Attention heads of the hidden layers of ``gat``; the last layer has one.
-        hops: Propagation steps of ``sgc`` and ``appnp``; None for what their papers use.
-        teleport: Probability of going back to the start in ``appnp``.
-        stacks: Parallel stacks of ``arma``.
-        stack_layers: Steps within each stack of ``arma``, which share their weights.
-        root_dropout: Dropout on the skip connections of ``arma``.
-        activation: Between the layers of ``gcn``, ``sage`` and ``appnp``; None for relu.
+    ``layers`` are convolutions; for ``appnp`` they are linear layers, for ``gatedgraph`` recurrent
+    steps, for ``sfgnn`` the depth of its message passing. ``sgc`` always has one.
     """
 
     family: str
     in_features: int
     classes: int
-    hidden: int = 64
+    hidden: int = 64  # width of the hidden layers; for gat that of all heads together
     layers: int = 2
-    dropout: float = 0.5
-    heads: int = 8
-    hops: int | None = None
-    teleport: float = 0.1
-    stacks: int = 3
-    stack_layers: int = 2
-    root_dropout: float = 0.25
-    activation: str | None = None
+    dropout: float = 0.5  # before every layer, and on the attention coefficients of gat
+    heads: int = 8  # of the hidden layers of gat; the last layer has one
+    hops: int | None = None  # propagation steps of sgc and appnp; None for what their papers use
+    teleport: float = 0.1  # probability of going back to the start in appnp
+    stacks: int = 3  # parallel stacks of arma
+    stack_layers: int = 2  # steps within each stack of arma, which share their weights
+    root_dropout: float = 0.25  # on the skip connections of arma
+    activation: str | None = None  # between the layers of gcn, sage and appnp; None for relu
 
     def __post_init__(self) -> None:
         if self.family not in FAMILIES:
@@ -115,26 +102,14 @@ class ModelSpec(_Description):
 
 @dataclass(frozen=True)
 class SearchedSpec(_Description):
-    """A network of the search space.
-
-    Attributes:
-        genotype: Text form of the architecture.
-        in_features: Width of the node features.
-        classes: Number of classes.
-        hidden: Width between input and output stage.
-        dropout: Dropout on the node features and on the fused output of the layers, that is
-            before both fully connected layers.
-        layer_dropout: Dropout on the input of every convolution.
-        fusion: Which layers' outputs are averaged.
-        family: Tells this description from that of a fixed network.
-    """
+    """A network of the search space; the family tells it from a fixed network."""
 
     genotype: str
     in_features: int
     classes: int
-    hidden: int = 64
-    dropout: float = 0.0
-    layer_dropout: float = 0.0
+    hidden: int = 64  # between input and output stage
+    dropout: float = 0.0  # before both fully connected layers: on features and fused output
+    layer_dropout: float = 0.0  # on the input of every convolution
     fusion: Fusion = "all"
     family: str = SEARCHED_FAMILY
 
@@ -190,12 +165,7 @@ def architecture_tree(genotype: Genotype, fusion: Fusion = "all") -> str:
         └─ 3 sage ───┤
                      └─ mean of 3 → linear → relu → classes
 
-    Args:
-        genotype: The architecture; layers that do not exist are left out.
-        fusion: Which layers' outputs are averaged.
-
-    Returns:
-        Lines without a newline at the end, at most 78 columns for six layers.
+    Layers that do not exist are left out. Six layers take at most 78 columns.
     """
     start = f"features → linear → {genotype.input}"
     end = f"linear → {genotype.output} → classes"

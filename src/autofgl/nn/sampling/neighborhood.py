@@ -40,21 +40,13 @@ class Neighborhood:
     An edge that is listed k times is one entry of k times the value and counts k times in both
     degrees, and self loops of the input count as the one that is added: the matrix is the one that
     :attr:`autofgl.nn.structure.Structure.gcn` multiplies by.
-
-    Attributes:
-        indptr: Start of each row, ``[n + 1]``.
-        indices: Column of each entry, ``[nnz]``.
-        values: Value of each entry, ``[nnz]``.
-        owner: Owner of each external node, as an index into ``owners``, ``[m]``.
-        remote: Each external node as an index into its owner's nodes, ``[m]``.
-        owners: Names of the clients that ``owner`` refers to.
     """
 
-    indptr: Ints
-    indices: Columns
-    values: Floats
-    owner: Ints
-    remote: Ints
+    indptr: Ints  # start of each row, [n + 1]
+    indices: Columns  # column of each entry, [nnz]
+    values: Floats  # value of each entry, [nnz]
+    owner: Ints  # owner of each external node, as an index into owners, [m]
+    remote: Ints  # each external node as an index into its owner's nodes, [m]
     owners: tuple[str, ...] = ()
 
     @classmethod
@@ -102,15 +94,9 @@ class Neighborhood:
         inside = self.indices < self.own
         kept = np.add.reduceat(inside, self.indptr[:-1], dtype=np.int64)
         scale = (np.diff(self.indptr) / kept).astype(np.float32)
+        values = self.values[inside] * np.repeat(scale, kept)
         none = np.zeros(0, np.int64)
-        return Neighborhood(
-            indptr=np.append(0, np.cumsum(kept)),
-            indices=self.indices[inside],
-            values=self.values[inside] * np.repeat(scale, kept),
-            owner=none,
-            remote=none,
-            owners=self.owners,
-        )
+        return Neighborhood(starts(kept), self.indices[inside], values, none, none, self.owners)
 
     @cached_property
     def loops(self) -> Ints:
@@ -138,22 +124,14 @@ class Block:
 
     Rows are the nodes to compute, columns the nodes to compute them from. Every source has an
     entry.
-
-    Attributes:
-        targets: Own nodes, sorted and distinct, ``[r]``.
-        sources: Columns of the neighborhood, own and external, sorted and distinct, ``[c]``.
-        indptr: Start of each row, ``[r + 1]``.
-        indices: Source of each entry, as an index into ``sources``, ``[e]``.
-        values: Value of each entry, ``[e]``.
-        order: The entries by source, and by row where sources are equal, ``[e]``.
     """
 
-    targets: Ints
-    sources: Ints
-    indptr: Ints
-    indices: Ints
-    values: Floats
-    order: Ints
+    targets: Ints  # own nodes, sorted and distinct, [r]
+    sources: Ints  # columns of the neighborhood, own and external, sorted and distinct, [c]
+    indptr: Ints  # start of each row, [r + 1]
+    indices: Ints  # source of each entry, as an index into sources, [e]
+    values: Floats  # value of each entry, [e]
+    order: Ints  # the entries by source, and by row where sources are equal, [e]
 
     @classmethod
     def of_entries(
@@ -164,14 +142,10 @@ class Block:
         entries: Ints,
         scale: Floats | None = None,
     ) -> Block:
-        """Some entries of a neighborhood.
+        """Some entries of a neighborhood, by their places there, row by row ``[e]``.
 
-        Args:
-            matrix: The neighborhood.
-            targets: Rows, sorted and distinct, ``[r]``.
-            counts: Number of entries of each row, ``[r]``.
-            entries: Places of the entries in the neighborhood, row by row, ``[e]``.
-            scale: Factors of the values, ``[e]``.
+        Each of the targets ``[r]``, sorted and distinct, has one of the counts ``[r]``; the values
+        are multiplied by the scale ``[e]``.
         """
         values = matrix.values[entries]
         if scale is not None:
@@ -214,8 +188,7 @@ def starts(counts: Ints) -> Ints:
 def _external_nodes(boundary: Boundary) -> tuple[Ints, Ints]:
     """The distinct nodes at the other ends of a boundary, by owner and index there.
 
-    Returns:
-        A row of the boundary that names each node, ``[m]``, and the node of each row, ``[b]``.
+    A row of the boundary that names each node, ``[m]``, and the node of each row, ``[b]``.
     """
     stride = boundary.remote.max(initial=0) + 1
     keys = boundary.owner * stride + boundary.remote
@@ -226,10 +199,7 @@ def _external_nodes(boundary: Boundary) -> tuple[Ints, Ints]:
 def _multiplicity(graph: ClientGraph, external: Ints, columns: int) -> sp.csr_array:
     """How often each entry of A + I is listed, with one self loop per node.
 
-    Args:
-        graph: The client's graph.
-        external: Column of each row of its boundary, ``[b]``.
-        columns: Number of columns.
+    ``external`` is the column of each row of the boundary, ``[b]``.
     """
     n = graph.num_nodes
     source, target = graph.edge_index

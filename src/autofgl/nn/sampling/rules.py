@@ -63,9 +63,6 @@ class Keep:
     of a row that keeps nothing; here it keeps one entry, drawn uniformly. A sample is then uniform
     among the subsets of its size, whatever the size, so that the estimate has no bias. Keeping the
     node itself instead would overrate the self loop wherever p is small.
-
-    Args:
-        p: Probability of keeping an entry, between 0 and 1.
     """
 
     p: float
@@ -77,7 +74,7 @@ class Keep:
     def __call__(self, matrix: Neighborhood, targets: Ints, rng: np.random.Generator) -> Block:
         """A sample of the targets' rows."""
         rows = _Rows.of(matrix, targets)
-        kept = np.flatnonzero(rng.random(rows.total, np.float32) < self.p)
+        kept = np.flatnonzero(rng.random(int(rows.bounds[-1]), np.float32) < self.p)
         counts = rows.counts(kept)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
@@ -96,9 +93,6 @@ class Fanout:
     The k are drawn among the real neighbors and scaled by the number of neighbors over k. The
     self loop is always there, with its own weight, as GraphSAGE also treats a node apart from its
     neighbors. A node with k neighbors or fewer keeps them all.
-
-    Args:
-        k: Number of neighbors, at least 1.
     """
 
     k: int
@@ -134,9 +128,6 @@ class Importance:
     over the client's rows (`Chen et al., 2018 <https://arxiv.org/abs/1801.10247>`_). An entry in
     column u is scaled by how often u was drawn over how often it is expected, ``size * q(u)``. A
     row may stay empty. A column that no target touches adds nothing and is left out.
-
-    Args:
-        size: Number of draws, at least 1.
     """
 
     size: int
@@ -169,15 +160,9 @@ class Importance:
 
 
 def draw_batch(nodes: Ints, size: int, rng: np.random.Generator) -> Ints:
-    """A mini-batch (Algorithm 2, line 1), in time proportional to its size.
+    """A sorted mini-batch (Algorithm 2, line 1), in time proportional to its size.
 
-    Args:
-        nodes: Labeled nodes, distinct.
-        size: How many to draw without replacement; all of them where there are fewer.
-        rng: Source of randomness.
-
-    Returns:
-        The nodes of the batch, sorted.
+    It is drawn from the distinct labeled nodes without replacement, all where there are fewer.
     """
     picks = rng.choice(len(nodes), min(size, len(nodes)), replace=False, shuffle=False)
     return np.sort(nodes[picks])
@@ -185,19 +170,12 @@ def draw_batch(nodes: Ints, size: int, rng: np.random.Generator) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Some rows of a matrix, as if one stood behind the other.
+    """Some rows of a matrix, as if one stood behind the other."""
 
-    Attributes:
-        targets: The rows, sorted and distinct, ``[r]``.
-        begins: Where each begins in the matrix, ``[r]``.
-        lengths: Entries of each, ``[r]``.
-        bounds: Where each begins behind the one before, and where the last ends, ``[r + 1]``.
-    """
-
-    targets: Ints
-    begins: Ints
-    lengths: Ints
-    bounds: Ints
+    targets: Ints  # the rows, sorted and distinct, [r]
+    begins: Ints  # where each begins in the matrix, [r]
+    lengths: Ints  # entries of each, [r]
+    bounds: Ints  # where each begins behind the one before, and where the last ends, [r + 1]
 
     @classmethod
     def of(cls, matrix: Neighborhood, targets: Ints) -> _Rows:
@@ -210,11 +188,6 @@ class _Rows:
         begins = matrix.indptr[targets]
         lengths = matrix.indptr[targets + 1] - begins
         return cls(targets, begins, lengths, starts(lengths))
-
-    @property
-    def total(self) -> int:
-        """Entries of all rows."""
-        return int(self.bounds[-1])
 
     def entries(self) -> Ints:
         """Places of all entries in the matrix, row by row."""

@@ -13,16 +13,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from autofgl.nn.conv import (
-    APPNPConv,
-    GatedGraphConv,
-    GCNConv,
-    GENConv,
-    GINConv,
-    SAGEConv,
-    SGConv,
-)
+from autofgl.nn.conv.aggregation import GatedGraphConv, GENConv, GINConv
 from autofgl.nn.conv.base import Convolution
+from autofgl.nn.conv.propagation import APPNPConv, GCNConv, SAGEConv, SGConv
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
@@ -35,11 +28,7 @@ def narrow(
 ) -> Tensor:
     """The rows of a convolution's output that are needed after the last hop.
 
-    Args:
-        convolution: The convolution.
-        x: Its input, on the nodes that the first hop needs.
-        hops: The hops, farthest first.
-        generator: Source of the convolution's randomness.
+    The hops come farthest first; ``x`` has the nodes that the first of them needs.
     """
     equation = _EQUATIONS.get(type(convolution))
     if equation is not None:
@@ -51,13 +40,13 @@ def narrow(
 def _gcn(convolution: GCNConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     ((structure, rows),) = hops
     out = convolution.lin.product(_first(structure.gcn @ x, rows))
-    return out if convolution.bias is None else out + convolution.bias
+    return out + convolution.bias
 
 
 def _sage(convolution: SAGEConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     ((structure, rows),) = hops
     out: Tensor = convolution.lin_l(_first(structure.mean @ x, rows))
-    return out if convolution.lin_r is None else out + convolution.lin_r(_first(x, rows))
+    return out + convolution.lin_r.product(_first(x, rows))
 
 
 def _gin(convolution: GINConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
@@ -69,8 +58,7 @@ def _gin(convolution: GINConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
 
 def _gen(convolution: GENConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     ((structure, rows),) = hops
-    messages = torch.relu(x) + convolution.eps
-    near = _first(convolution.aggregate(messages, structure), rows)
+    near = _first(convolution.aggregate(x, structure), rows)
     out: Tensor = convolution.mlp(near + _first(x, rows))
     return out
 

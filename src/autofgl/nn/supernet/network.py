@@ -11,13 +11,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn.conv import CONVOLUTIONS, Convolution
+from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear, reset_children
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
-from autofgl.nn.models.searched import SearchedNetwork
+from autofgl.nn.models.networks import SearchedNetwork
 from autofgl.nn.models.spec import SearchedSpec, check_probability
 from autofgl.nn.space import Fusion, Genotype, Space, check_fusion
 from autofgl.nn.supernet.narrowing import narrow
@@ -43,16 +44,8 @@ class SuperNet(nn.Module):
     the fused output's for each network. The loss of an architecture thus has the
     distribution that it has alone; losses of architectures with common parts vary together.
 
-    Args:
-        space: The search space.
-        in_features: Width of the node features.
-        classes: Number of classes.
-        hidden: Width between input and output stage.
-        dropout: Dropout before both fully connected layers.
-        layer_dropout: Dropout before every convolution.
-        fusion: Which layers' outputs are averaged.
-        per_predecessor: Whether a layer has a convolution of its own for each predecessor, as in
-            the authors' code.
+    With ``per_predecessor``, a layer has a convolution of its own for each predecessor, as in the
+    authors' code.
     """
 
     def __init__(
@@ -135,12 +128,9 @@ class SuperNet(nn.Module):
     ) -> tuple[Gradient, Losses]:
         """Gradient of the sum of the architectures' mean losses (Eq. 2 without its weights).
 
-        Args:
-            population: The architectures; one that occurs twice counts twice.
-            receptive_field: Where to measure; without nodes, gradient and losses are zero.
-            generator: What dropout is drawn from, in training mode.
-            chunk: Differentiate this many architectures at a time, which takes less memory and
-                shares fewer sub-paths.
+        An architecture that occurs twice counts twice; without nodes, gradient and losses are zero.
+        ``chunk`` architectures are differentiated at a time, all if None: fewer take less memory
+        and share fewer sub-paths.
 
         Returns:
             Gradients of the active parameters by name, and the losses ``[P]``.
@@ -220,22 +210,14 @@ class SuperNet(nn.Module):
             for name, layer, piece in zip(activations, layers, pieces, strict=True)
         ]
 
-    def _start(self, plan: Plan, receptive_field: ReceptiveField, generator: Rng) -> Tensor:
-        """Stage 1 for all input activations in use, ``[nodes, inputs, C]``."""
-        return torch.stack(self.input_stage(receptive_field.features, plan.inputs, generator), 1)
-
     def _sweep(
-        self,
-        plan: Plan,
-        start: Tensor,
-        receptive_field: ReceptiveField,
-        generator: Rng,
-        differentiable: bool = False,
-    ) -> Sweep:
-        """Stage 2 for all paths."""
+        self, plan: Plan, receptive_field: ReceptiveField, generator: Rng, differentiable: bool
+    ) -> tuple[Tensor, Sweep]:
+        """Stage 1 for all input activations in use, ``[nodes, inputs, C]``, and stage 2."""
+        start = torch.stack(self.input_stage(receptive_field.features, plan.inputs, generator), 1)
         groups = plan.groups(receptive_field.limit, self.per_predecessor)
         run = partial(self._run, receptive_field=receptive_field, generator=generator)
-        return Sweep(start.detach(), groups, receptive_field, run, differentiable)
+        return start, Sweep(start.detach(), groups, receptive_field, run, differentiable)
 
     def _run(
         self, group: Group, inputs: Tensor, receptive_field: ReceptiveField, generator: Rng
@@ -253,9 +235,7 @@ class SuperNet(nn.Module):
 
     def _scores(self, plan: Plan, receptive_field: ReceptiveField, generator: Rng) -> Tensor:
         """Scores of all networks at the measured nodes, ``[A, T, classes]``."""
-        sweep = self._sweep(
-            plan, self._start(plan, receptive_field, generator), receptive_field, generator
-        )
+        _, sweep = self._sweep(plan, receptive_field, generator, differentiable=False)
         return self._heads(plan, sweep.outputs(), sweep.order, generator)
 
     def _heads(self, plan: Plan, outputs: Tensor, order: Sequence[int], generator: Rng) -> Tensor:
@@ -282,8 +262,7 @@ class SuperNet(nn.Module):
             return np.zeros(len(population))
         plan = self.plan(population)
         with torch.enable_grad():
-            start = self._start(plan, receptive_field, generator)
-            sweep = self._sweep(plan, start, receptive_field, generator, differentiable=True)
+            start, sweep = self._sweep(plan, receptive_field, generator, differentiable=True)
             outputs = sweep.outputs().requires_grad_()
             losses = receptive_field.mean_losses(self._heads(plan, outputs, sweep.order, generator))
             counts = np.bincount(plan.position, minlength=len(plan.networks))

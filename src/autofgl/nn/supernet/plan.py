@@ -30,11 +30,6 @@ class Step:
     parent: int
     previous: int
 
-    @property
-    def hops(self) -> int:
-        """How far the layer looks."""
-        return CONVOLUTIONS[self.type].hops
-
 
 @dataclass(frozen=True)
 class Group:
@@ -51,10 +46,6 @@ class Group:
 
 class Plan:
     """The paths of a population.
-
-    Args:
-        population: The architectures; equal networks are computed once.
-        fusion: Which layers of a network are averaged.
 
     Attributes:
         inputs: The input activations in use; path i < len(inputs) is the i-th of them.
@@ -104,30 +95,28 @@ class Plan:
         radii = [0] * (first + len(self.steps))
         for offset in range(len(self.steps) - 1, -1, -1):
             step = self.steps[offset]
-            radii[step.parent] = max(radii[step.parent], radii[first + offset] + step.hops)
+            needed = radii[first + offset] + CONVOLUTIONS[step.type].hops
+            radii[step.parent] = max(radii[step.parent], needed)
         return radii
 
     def groups(self, limit: int, per_predecessor: bool = False) -> list[Group]:
         """All paths but the inputs in groups, predecessors first.
 
-        Args:
-            limit: A radius from which on the whole graph is needed.
-            per_predecessor: Whether a layer has a convolution for each predecessor.
+        From a radius of ``limit`` on, the whole graph is needed.
         """
         together: dict[tuple[int, str, int, int], list[int]] = defaultdict(list)
-        for offset, step in enumerate(self.steps):
-            path = len(self.inputs) + offset
+        ending = dict(enumerate(self.steps, start=len(self.inputs)))
+        for path, step in ending.items():
             previous = step.previous if per_predecessor else -1
             radius = min(self.radii[path], limit)
             together[step.layer, step.type, previous, radius].append(path)
-        return [
-            Group(*key, CONVOLUTIONS[key[1]].hops, tuple(paths), self._parents(paths))
-            for key, members in sorted(together.items())
-            for paths in _pieces(members, CONVOLUTIONS[key[1]].per_edge)
-        ]
-
-    def _parents(self, paths: Sequence[int]) -> tuple[int, ...]:
-        return tuple(self.steps[path - len(self.inputs)].parent for path in paths)
+        groups = []
+        for key, members in sorted(together.items()):
+            kind = CONVOLUTIONS[key[1]]
+            for paths in _pieces(members, kind.per_edge):
+                parents = tuple(ending[path].parent for path in paths)
+                groups.append(Group(*key, kind.hops, tuple(paths), parents))
+        return groups
 
 
 def _pieces(paths: list[int], per_edge: bool) -> list[list[int]]:

@@ -29,13 +29,8 @@ _NEARLY_ALL = 0.85
 class ReceptiveField:
     """Features, edges and labels around the nodes on which networks are measured.
 
-    Build it once for each set of nodes (training, validation) and use it for all populations.
-
-    Args:
-        x: Node features ``[n, F]``.
-        structure: The graph.
-        labels: Labels ``[n]``.
-        parts: One or several sets of nodes, as indices; a node may be in several.
+    Build it once for each set of nodes (training, validation) and use it for all populations. The
+    parts are sets of nodes, as indices; a node may be in several.
     """
 
     def __init__(
@@ -72,11 +67,9 @@ class ReceptiveField:
         return self._x.rows(self._order)
 
     def structure(self, radius: int, copies: int) -> Structure:
-        """What several inputs need side by side, so that nodes in the radius hear all neighbors.
+        """What several inputs, ``[nodes * copies, C]``, need to hear all neighbors in a radius.
 
-        Args:
-            radius: Nodes within it have all their edges, those one hop farther none.
-            copies: Number of inputs, which stand node by node: ``[nodes * copies, C]``.
+        Nodes within the radius have all their edges, those one hop farther none.
         """
         radius = min(radius, self.limit)
         if (radius, 1) not in self._views:
@@ -106,25 +99,30 @@ class ReceptiveField:
         return losses.view(len(scores), -1)
 
 
-class PrefixStructure(Structure):
-    """The first rows of a structure, with its normalization.
+class _View(Structure):
+    """A structure that takes its operators from another one."""
 
-    Args:
-        whole: The structure, nodes ordered by distance.
-        rows: The first nodes, which keep all their incoming edges.
-        num_nodes: The first nodes that those edges come from.
-    """
-
-    def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
+    def __init__(self, num_nodes: int, dtype: torch.dtype) -> None:
         self.num_nodes = num_nodes
-        self.dtype = whole.dtype
-        self._whole = whole
-        self._rows = rows
+        self.dtype = dtype
 
     @cached_property
     def edge_index(self) -> Tensor:
-        """The edges into the first rows, by target."""
-        return _edge_index(self._edges)
+        """Sources and targets ``[2, E]``, by target."""
+        with constants():
+            return torch.stack([self.sum.pattern.col, self.sum.pattern.row]).long()
+
+
+class PrefixStructure(_View):
+    """The first rows of a structure whose nodes are ordered by distance, with its normalization.
+
+    The first ``rows`` nodes keep all their incoming edges, which come from the first ``num_nodes``.
+    """
+
+    def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
+        super().__init__(num_nodes, whole.dtype)
+        self._whole = whole
+        self._rows = rows
 
     @cached_property
     def gcn(self) -> SparseOperator:
@@ -154,24 +152,13 @@ class PrefixStructure(Structure):
         return SparseOperator(pattern, whole.values[: pattern.nnz])
 
 
-class StackedStructure(Structure):
-    """A structure for several inputs side by side.
-
-    Args:
-        single: The structure of one input.
-        copies: Number of inputs.
-    """
+class StackedStructure(_View):
+    """A structure for several inputs side by side."""
 
     def __init__(self, single: Structure, copies: int) -> None:
-        self.num_nodes = single.num_nodes * copies
-        self.dtype = single.dtype
+        super().__init__(single.num_nodes * copies, single.dtype)
         self._single = single
         self._copies = copies
-
-    @cached_property
-    def edge_index(self) -> Tensor:
-        """The single structure's edges in every copy, by target."""
-        return _edge_index(self.sum.pattern)
 
     @cached_property
     def gcn(self) -> SparseOperator:
@@ -199,12 +186,7 @@ class StackedStructure(Structure):
 
 
 class StackedOperator(SparseOperator):
-    """An operator on ``[n * copies, C]`` that multiplies every copy alike.
-
-    Args:
-        single: The operator ``[m, n]``.
-        copies: Number of inputs side by side.
-    """
+    """An operator on ``[n * copies, C]`` that multiplies every copy by a single one ``[m, n]``."""
 
     def __init__(self, single: SparseOperator, copies: int) -> None:
         self._single = single
@@ -231,8 +213,7 @@ class StackedOperator(SparseOperator):
 def stacked_pattern(pattern: SparsePattern, copies: int) -> tuple[SparsePattern, Tensor]:
     """The pattern ``[m * copies, n * copies]`` of a matrix acting on every copy.
 
-    Returns:
-        The pattern, and for each of its entries the entry of the single one.
+    It comes with the entry of the single pattern for each of its own.
     """
     with constants():
         row, col = pattern.row.long(), pattern.col.long()
@@ -241,12 +222,6 @@ def stacked_pattern(pattern: SparsePattern, copies: int) -> tuple[SparsePattern,
         shape = (pattern.shape[0] * copies, pattern.shape[1] * copies)
         stacked, order = SparsePattern.from_coo(rows, columns, shape)
         return stacked, order % pattern.nnz if pattern.nnz else order
-
-
-def _edge_index(pattern: SparsePattern) -> Tensor:
-    """Sources and targets ``[2, E]`` of a pattern with a row per target."""
-    with constants():
-        return torch.stack([pattern.col, pattern.row]).long()
 
 
 def _by_distance(structure: Structure, nodes: Tensor) -> tuple[Tensor, list[int]]:

@@ -21,11 +21,11 @@ Where every gene is certain this is the network of the code, exactly.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import softmax
 from torch import Tensor
 from torch.nn import functional
 
@@ -50,9 +50,7 @@ class RelaxedNetwork:
 
     Dropout stands where the stand-alone network has it: on the node features, on the input of the
     convolutions (one mask for all types of a layer, which read the same) and on the fused output.
-
-    Args:
-        supernet: Whose weights to use; its mode decides about dropout.
+    The SuperNet's mode decides about it.
     """
 
     def __init__(self, supernet: SuperNet) -> None:
@@ -73,9 +71,12 @@ class RelaxedNetwork:
             outputs.append(self._layer(index, kinds.softmax(0), mixed, structure, generator))
         ends = [gene.softmax(0)[:1] for gene in middle[1::2]]
         fused = _mixture(fusion_weights(ends, shares, self._net.fusion), outputs)
-        return self._output(
-            last.softmax(0), dropout(fused, self._net.dropout, self._net.training, generator)
-        )
+        fused = dropout(fused, self._net.dropout, self._net.training, generator)
+        scores = [
+            ACTIVATION_FUNCTIONS[name](self._net.outputs[name](fused))
+            for name in self._net.space.activations
+        ]
+        return _mixture(last.softmax(0), scores)
 
     def _layer(
         self, index: int, weights: Tensor, x: Tensor, structure: Structure, generator: Rng
@@ -84,13 +85,6 @@ class RelaxedNetwork:
         outputs = [
             self._net.layers[f"{index}-{kind}"](x, structure, generator)
             for kind in self._net.space.types
-        ]
-        return _mixture(weights, outputs)
-
-    def _output(self, weights: Tensor, fused: Tensor) -> Tensor:
-        outputs = [
-            ACTIVATION_FUNCTIONS[name](self._net.outputs[name](fused))
-            for name in self._net.space.activations
         ]
         return _mixture(weights, outputs)
 
@@ -104,12 +98,8 @@ def fusion_weights(ends: Sequence[Tensor], shares: Sequence[Tensor], fusion: Fus
     r"""What each output counts in the expected mean, ``[L + 1]``, stage 1 first.
 
     Of d layers each counts 1/d. If only leaves are fused, layer i counts as much as it is likely
-    to be one, :math:`\prod_{k=i+1}^{d} (1 - q_{ki})`, over the sum of all.
-
-    Args:
-        ends: For each layer, the probability of None, ``[1]``.
-        shares: For each layer i, the :math:`q_{ij}` of its predecessors 0 to i - 1.
-        fusion: Which layers are averaged.
+    to be one, :math:`\prod_{k=i+1}^{d} (1 - q_{ki})`, over the sum of all. A layer *ends* the
+    network with the probability of None, ``[1]``; its *shares* are the :math:`q_{ij}`.
     """
     like = ends[0] if ends else torch.ones(1)
     one, size = torch.ones_like(like), len(ends) + 1
@@ -146,14 +136,14 @@ def most_likely_genotype(space: Space, logits: Logits) -> Genotype:
 
 def confidence(space: Space, logits: Logits) -> list[float]:
     """Probability of the most likely choice of every gene."""
-    return [float(_softmax(gene).max()) for gene in _genes(space, logits)]
+    return [float(softmax(gene).max()) for gene in _genes(space, logits)]
 
 
 def entropy(space: Space, logits: Logits) -> float:
     """Mean entropy of the genes, each over that of a uniform choice: 1 undecided, 0 decided."""
     shares = []
     for gene in _genes(space, logits):
-        p = _softmax(gene)
+        p = softmax(gene)
         uniform = np.log(len(gene)) or 1.0
         shares.append(float(-(p * np.log(np.maximum(p, 1e-300))).sum() / uniform))
     return float(np.mean(shares))
@@ -161,11 +151,6 @@ def entropy(space: Space, logits: Logits) -> float:
 
 def _genes(space: Space, logits: Logits) -> list[Logits]:
     return np.split(logits, np.cumsum(space.cardinalities)[:-1])
-
-
-def _softmax(gene: Logits) -> Logits:
-    exponentials = np.exp(gene - gene.max())
-    return cast(Logits, exponentials / exponentials.sum())
 
 
 def _mixture(weights: Tensor, matrices: Sequence[Tensor]) -> Tensor:

@@ -36,12 +36,8 @@ class _Block:
 class Sweep:
     """The outputs of all paths of a plan on one receptive field.
 
-    Args:
-        start: Outputs of the input stage, ``[nodes, inputs, C]``, detached.
-        groups: What to compute, predecessors first.
-        receptive_field: Where.
-        run: A group's function.
-        differentiable: Whether :meth:`backward` will follow.
+    ``start`` has the outputs of the input stage, ``[nodes, inputs, C]``, detached; the groups come
+    predecessors first. Where :meth:`backward` is to follow, it is ``differentiable``.
     """
 
     def __init__(
@@ -69,12 +65,12 @@ class Sweep:
         return [path for block in self._blocks for path in block.paths]
 
     def backward(self, upstream: Tensor, parameters: Parameters, into: dict[str, Tensor]) -> Tensor:
-        """Add the parameters' gradients to ``into``.
+        """Add the gradients of the groups' parameters to ``into``, by name.
 
         Args:
             upstream: Gradient of what :meth:`outputs` returned.
             parameters: The parameters of a group by name.
-            into: Gradients by name; the groups' are added.
+            into: Gradients so far.
 
         Returns:
             Gradient of ``start``.
