@@ -69,7 +69,7 @@ def test_every_kind_of_attribute_comes_back_from_a_file() -> None:
 
 def test_what_is_saved_does_not_change_any_more() -> None:
     owner = Owner()
-    state = save(owner, Owner.saved)
+    state = saved_state(owner, Owner.saved)
     before = {"alpha": state["alpha"].copy(), "best": dict(state["best"])}
     owner.go_on()
     assert np.array_equal(state["alpha"], before["alpha"])

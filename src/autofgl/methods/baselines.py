@@ -16,7 +16,7 @@ from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.sharing.common import COMMON
 
 
@@ -69,11 +69,11 @@ class AloneClient(Party):
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return save(self, self.saved)
+        return saved_state(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
 
 class FedAvg(SharedTraining):

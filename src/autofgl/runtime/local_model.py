@@ -21,7 +21,7 @@ from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import DenseStructure, Structure
 from autofgl.runtime.metrics import SPLITS, MetricSums
 from autofgl.runtime.settings import TrainSettings
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
@@ -214,12 +214,12 @@ class LocalModel:
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""
-        return {"weights": self.weights(), **save(self, self.saved)}
+        return {"weights": self.weights(), **saved_state(self, self.saved)}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.load_weights(state["weights"])
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
 
 class TrialModel(LocalModel):

@@ -16,7 +16,7 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
 from autofgl.runtime.settings import ClientsSettings, TrainSettings
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import make_server
 
 
@@ -134,11 +134,11 @@ class Method(ABC):
 
     def state(self) -> Payload:
         """Server-side state for a checkpoint."""
-        return save(self, ("round", *self.saved))
+        return saved_state(self, ("round", *self.saved))
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, ("round", *self.saved), state)
+        restore_state(self, ("round", *self.saved), state)
 
     def engine(self, recipe: Recipe | None = None, stage: str = "", **changes: Any) -> RoundEngine:
         """A training of a recipe that can be started; ``stage`` comes before the names of all sums,

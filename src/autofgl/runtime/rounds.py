@@ -31,7 +31,7 @@ from autofgl.runtime.metrics import (
 )
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import Reveal
 from autofgl.seeding import numpy_generator
 
@@ -93,11 +93,11 @@ class SharingClient(ABC):
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return save(self, self.saved)
+        return saved_state(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
 
 class SharingServer(ABC):
@@ -165,11 +165,11 @@ class SharingServer(ABC):
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return save(self, self.saved)
+        return saved_state(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
 
 @dataclass(frozen=True)
@@ -278,14 +278,14 @@ class RoundClient(Summing, Party):
 
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
-        return save(self, ("_recipe", "_sharing", *self.saved))
+        return saved_state(self, ("_recipe", "_sharing", *self.saved))
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._recipe, self._sharing = state["recipe"], None
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
     def _adopt(self, payload: Payload) -> None:
         recipe = Recipe.from_payload(payload)
@@ -375,11 +375,11 @@ class RoundEngine:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return save(self, self.saved)
+        return saved_state(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
     def _exchange(
         self, at: int, chosen: set[str], contribute: bool

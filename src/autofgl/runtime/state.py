@@ -12,14 +12,14 @@ import torch
 from autofgl.federation.payload import Payload
 
 
-def save(owner: Any, names: tuple[str, ...]) -> Payload:
+def saved_state(owner: Any, names: tuple[str, ...]) -> Payload:
     """The named attributes as a payload."""
     values = {name.lstrip("_"): getattr(owner, name) for name in names}
     return {name: _packed(value) for name, value in values.items() if value is not None}
 
 
-def load(owner: Any, names: tuple[str, ...], state: Payload) -> None:
-    """Set the named attributes as :func:`save` had them; those that were None stay."""
+def restore_state(owner: Any, names: tuple[str, ...], state: Payload) -> None:
+    """Set the named attributes as :func:`saved_state` had them; those that were None stay."""
     for name in names:
         if name.lstrip("_") not in state:
             continue

@@ -16,7 +16,7 @@ from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.search.bayes import MedianRule
 
 #: Columns of a trial's round that go into the history; those of test nodes are none of them.
@@ -147,7 +147,11 @@ class Trials:
         """Everything between two rounds."""
         over = [asdict(one) for one in self.over]
         recipe = self._recipe.to_payload()
-        return {"over": over, "recipe": recipe, **save(self, ("_candidate", "_rule", "_training"))}
+        return {
+            "over": over,
+            "recipe": recipe,
+            **saved_state(self, ("_candidate", "_rule", "_training")),
+        }
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; the clients know which network is theirs."""
@@ -155,7 +159,7 @@ class Trials:
         self._recipe = Recipe(**state["recipe"])
         if "training" in state:
             self._training = self._make(len(self.over) + 1, self._recipe)
-        load(self, ("_candidate", "_rule", "_training"), state)
+        restore_state(self, ("_candidate", "_rule", "_training"), state)
 
     def _round(self, training: RoundEngine) -> tuple[Row, str]:
         """A round's row, and how the trial has ended, if it has."""
@@ -251,7 +255,7 @@ class FinalTraining:
         """Everything between two rounds."""
         recipes = [recipe.to_payload() for recipe in self._recipes]
         outcomes = [asdict(outcome) for outcome in self._outcomes]
-        return {"recipes": recipes, "outcomes": outcomes, **save(self, ("_at", "_training"))}
+        return {"recipes": recipes, "outcomes": outcomes, **saved_state(self, ("_at", "_training"))}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; the clients know which network is theirs."""
@@ -259,7 +263,7 @@ class FinalTraining:
         self._outcomes = [Outcome(**outcome) for outcome in state["outcomes"]]
         if "training" in state:
             self._training = self._make(state["at"], self._recipes[state["at"]])
-        load(self, ("_at", "_training"), state)
+        restore_state(self, ("_at", "_training"), state)
 
     def _start(self) -> None:
         recipe = self._recipes[self._at]

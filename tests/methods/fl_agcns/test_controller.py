@@ -10,8 +10,7 @@ import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.client import SharedSuperNet, _fields
-from autofgl.methods.fl_agcns.objectives import cost_of, parameter_table
+from autofgl.methods.fl_agcns.client import SharedSuperNet, _fields, cost_of, parameter_table
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
 from autofgl.nn.models.networks import build_network
 from autofgl.runtime.trials import Score, smallest_of_the_best_first

@@ -9,9 +9,8 @@ import torch
 
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Configurations
+from autofgl.methods.graphfl.configurations import Configurations, Shape, take
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.slices import Shape, take
 from autofgl.nn.models.networks import build_network
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.settings import model_spec

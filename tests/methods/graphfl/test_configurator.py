@@ -11,9 +11,9 @@ import autofgl
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.graphfl.configurations import Shape, take
 from autofgl.methods.graphfl.configurator import Configurator, weight_left, weights_by_shape
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.slices import Shape, take
 from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.runtime.state import moments
 from autofgl.search.genetic import Genetic, RandomChromosomes

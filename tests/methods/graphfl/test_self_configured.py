@@ -13,12 +13,12 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl import self_configured
+from autofgl.methods.graphfl.configurations import take
 from autofgl.methods.graphfl.configurator import Configurator, distance
 from autofgl.methods.graphfl.method import GraphFLGA
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost
 from autofgl.methods.graphfl.self_configured import SelfConfiguredClient
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.slices import take
 from autofgl.secure import MODES
 from autofgl.sharing.meta.model import MetaModel
 from federations import local_model, make, rounds, without

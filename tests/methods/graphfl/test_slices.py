@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from autofgl.errors import AutoFGLError
-from autofgl.methods.graphfl.slices import Part, Shape, merge, parts_of, put, take
+from autofgl.methods.graphfl.configurations import Part, Shape, merge, parts_of, put, take
 from autofgl.runtime.clients import average, weighted
 
 WIDE = parts_of(Shape("gcn", 2, 4), {"convs.0.lin.weight": (3, 4), "convs.1.lin.weight": (4, 2)})

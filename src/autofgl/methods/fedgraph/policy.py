@@ -16,7 +16,7 @@ import numpy.typing as npt
 from autofgl.errors import PayloadError, UserError
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.methods.fedgraph.settings import FedGraphSettings
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.search.ddpg import DDPG, DDPGSettings
 from autofgl.search.searcher import SearchError
 from autofgl.seeding import numpy_generator
@@ -202,7 +202,7 @@ class SamplingPolicy:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        state = save(self, self.saved)
+        state = saved_state(self, self.saved)
         if self.axes is not None and self._reward is not None:
             state |= {"axes": self.axes.to_payload()}
             state |= {"alpha": self._reward.alpha, "beta": self._reward.beta}
@@ -210,7 +210,7 @@ class SamplingPolicy:
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
         if "axes" in state:
             self._take_scales(state["axes"], {name: state[name] for name in ("alpha", "beta")})
 

@@ -25,7 +25,7 @@ from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient, Sharing
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
@@ -113,14 +113,14 @@ class SharedSuperNet:
     def state(self) -> Payload:
         """Weights and moments."""
         weights = {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
-        return {"weights": weights, **save(self, ("_optimizer",))}
+        return {"weights": weights, **saved_state(self, ("_optimizer",))}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         with torch.no_grad():
             for name, value in self.network.state_dict().items():
                 value.copy_(torch.from_numpy(state["weights"][name].copy()))
-        load(self, ("_optimizer",), state)
+        restore_state(self, ("_optimizer",), state)
 
 
 class FLAGCNSClient(RoundClient):

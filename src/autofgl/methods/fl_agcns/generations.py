@@ -16,7 +16,7 @@ from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.search import RandomSearch
 from autofgl.search.evolution import fronts, ranks
 from autofgl.search.feo import evolve, gamma, next_population, quotas
@@ -126,11 +126,11 @@ class Generations:
 
     def state(self) -> Payload:
         """Everything between two generations."""
-        return save(self, self.saved)
+        return saved_state(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
     def _step_codes(self, step: int) -> Any:
         count = self._settings.codes_per_step

@@ -21,7 +21,7 @@ from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes, make_space
 from autofgl.nn.space import Genotype
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.runtime.trials import Trial
 from autofgl.search import Evolution
 from autofgl.seeding import numpy_generator
@@ -68,11 +68,11 @@ class Refinement:
 
     def state(self) -> Payload:
         """Everything between two rounds."""
-        return save(self, self.saved)
+        return saved_state(self, self.saved)
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
-        load(self, self.saved, state)
+        restore_state(self, self.saved, state)
 
     def _planned(self, best: Trial | None, seen: set[Any]) -> str:
         """The next network of the steps before the evolution; empty if there is none."""

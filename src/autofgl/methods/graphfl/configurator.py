@@ -28,7 +28,7 @@ from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.vicinity import judge, reach, vicinity, without_test
 from autofgl.runtime.local_model import Inputs, Weights
 from autofgl.runtime.settings import model_spec
-from autofgl.runtime.state import load
+from autofgl.runtime.state import restore_state
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.search.space import Chromosome
 from autofgl.seeding import numpy_generator
@@ -158,7 +158,7 @@ class Configurator:
         """Have a network's optimizer go on with moments that were kept, if there are any."""
         moments = self._moments.get(self._kind(chromosome))
         if moments is not None:
-            load(model, ("_optimizer",), {"optimizer": moments})
+            restore_state(model, ("_optimizer",), {"optimizer": moments})
 
     def population_state(self) -> Payload:
         """Population, and what the searcher knows."""

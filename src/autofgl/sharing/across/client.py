@@ -20,7 +20,7 @@ from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
 from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
-from autofgl.runtime.state import load, save
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
@@ -148,13 +148,13 @@ class AcrossClient(Summing, Party):
     def state(self) -> Payload:
         """Weights, moments, and the last rows of other clients."""
         rows = {str(k): rows.numpy() for k, rows in self._around.last_rows.items()}
-        state = {"weights": self._weights(), "rows": rows, **save(self, ("_optimizer",))}
+        state = {"weights": self._weights(), "rows": rows, **saved_state(self, ("_optimizer",))}
         return state if self._axes is None else {**state, "axes": self._axes.to_payload()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._load_weights(state["weights"])
-        load(self, ("_optimizer",), state)
+        restore_state(self, ("_optimizer",), state)
         rows = {int(k): torch.from_numpy(rows.copy()) for k, rows in state["rows"].items()}
         self._around.last_rows.update(rows)
         if "axes" in state:
