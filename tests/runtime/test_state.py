@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.state import load, moments, save
+from autofgl.runtime.state import moments, restore_state, saved_state
 
 
 @dataclass
@@ -53,10 +53,10 @@ class Owner:
 def test_every_kind_of_attribute_comes_back_from_a_file() -> None:
     first, second = Owner(), Owner()
     first.go_on()
-    state = decode(encode(save(first, Owner.saved)))
+    state = decode(encode(saved_state(first, Owner.saved)))
     assert list(state["names"]) == ["a", "b"]
     assert "nothing" not in state
-    load(second, Owner.saved, state)
+    restore_state(second, Owner.saved, state)
     assert (second._round, second._best, second._inner.value) == (3, Best(2, 0.5), 7)
     assert second._names == frozenset({"a", "b"})
     assert (second._nothing, second.left_out) == (None, 0)
