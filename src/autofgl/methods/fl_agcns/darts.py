@@ -209,8 +209,8 @@ class FLDarts(Method):
     def _one_generation(self) -> dict[str, Any]:
         self._generation += 1
         start = time.perf_counter()
-        messages = [{"logits": self._logits()}] * self.settings.weight_steps
-        update = weight_steps(self.clients, self._generation, self._totals, messages)
+        messages = [self._message()] * self.settings.weight_steps
+        update = weight_steps(self.clients, self._generation, messages)
         between = time.perf_counter()
         row = self._architecture_step(update)
         seconds = {"weights_s": between - start, "architecture_s": time.perf_counter() - between}
@@ -221,8 +221,7 @@ class FLDarts(Method):
 
         The figures are those of the relaxed network before the step on α, and α after it.
         """
-        about = {"generation": self._generation, "totals": self._totals}
-        replies = self.clients.call("architecture", {**about, "logits": self._logits(), **update})
+        replies = self.clients.call("architecture", {**self._message(), **update})
         figures = self.clients.total(f"architecture-{self._generation}", replies.ok, "figures")
         gradient = average({name: figures[name] for name in ("share", "logits")})
         if gradient:
@@ -238,6 +237,9 @@ class FLDarts(Method):
             "entropy": entropy(self._space, logits),
             "best_code": str(most_likely_genotype(self._space, logits)),
         }
+
+    def _message(self) -> Payload:
+        return {"generation": self._generation, "totals": self._totals, "logits": self._logits()}
 
     def _logits(self) -> Logits:
         logits: Logits = self._prior + self._alpha.detach().numpy()

@@ -61,9 +61,10 @@ class Generations:
         clock = _Clock(self._clients.federation.meter)
         if self.count <= self._warmup:
             self.population = self._sample(self.count)
+        about = {"generation": self.count, "totals": self._totals}
         steps = range(self._settings.weight_steps)
-        codes = ({"codes": self._step_codes(step)} for step in steps)
-        update = weight_steps(self._clients, self.count, self._totals, codes)
+        messages = ({"codes": self._step_codes(step), **about} for step in steps)
+        update = weight_steps(self._clients, self.count, messages)
         clock.lap("weights")
         figures = self._federated_losses(self.count, {"codes": self.population, **update})
         values = self._objectives(figures, self.population)
@@ -207,14 +208,11 @@ class Generations:
         return np.concatenate([self.codes.stack(given), fresh])[: self._settings.population]
 
 
-def weight_steps(
-    clients: Clients, generation: int, totals: list[int], messages: Iterable[Payload]
-) -> Payload:
+def weight_steps(clients: Clients, generation: int, messages: Iterable[Payload]) -> Payload:
     """Steps on the shared weights (Eq. 2); what is left is the last gradient, to be taken in."""
     update: Payload = {}
     for step, message in enumerate(messages):
-        about = {"step": step, **message, "generation": generation, "totals": totals}
-        replies = clients.call("weights", {**about, **update})
+        replies = clients.call("weights", {"step": step, **message, **update})
         tag = f"gradient-{generation}-{step}"
         update = {"gradient": clients.seal(tag, replies.ok, "gradient")}
     return update

@@ -16,17 +16,15 @@ from autofgl.seeding import numpy_generator
 from autofgl.sharing.common import COMMON
 
 
-def network_recipe(method: RecipeSearch, candidate: Any) -> Recipe:
-    """The recipe that trains the network of a code, as the run's settings say."""
-    return Recipe(network=str(make_space(method.settings).decode(candidate)))
-
-
 class FLRandom(RecipeSearch):
     """Networks at random; they end early less often than uniform genes would (``stop``)."""
 
     Settings = CandidateSettings
     ways: ClassVar = {"common": COMMON}
-    recipe = network_recipe
+
+    def recipe(self, candidate: Any) -> Recipe:
+        """The network of a code."""
+        return network_recipe(self.settings, candidate)
 
     def make_searcher(self) -> RandomSearch:
         """Samples without repeats."""
@@ -42,7 +40,10 @@ class FLRL(RecipeSearch):
 
     Settings = RLSettings
     ways: ClassVar = {"common": COMMON}
-    recipe = network_recipe
+
+    def recipe(self, candidate: Any) -> Recipe:
+        """The network of a code."""
+        return network_recipe(self.settings, candidate)
 
     def make_searcher(self) -> QLearning:
         """The agent; accuracy is its reward as in BlockQNN, or the likelihood of the labels."""
@@ -60,3 +61,8 @@ class FLRL(RecipeSearch):
     def notes(self) -> dict[str, float]:
         """The probability of a random gene."""
         return {"epsilon": self.searcher.epsilon}
+
+
+def network_recipe(settings: Any, code: Any) -> Recipe:
+    """The recipe that trains the network of a code, as the run's settings say."""
+    return Recipe(network=str(make_space(settings).decode(code)))
