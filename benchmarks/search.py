@@ -42,7 +42,7 @@ from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import SuperNet
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Row
-from autofgl.runtime.rounds import Sharing
+from autofgl.runtime.sharing import Sharing
 from supernet import Naive, populations
 
 MODES = ("none", "shares", "ckks")

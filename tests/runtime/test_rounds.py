@@ -18,8 +18,8 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import Sharing, SharingClient, SharingServer
 from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.secure.plain import readable
 from federations import make, parties, rounds, to_the_end
 
@@ -95,8 +95,8 @@ class StepServer(SharingServer):
     def settle(self, last_is_best: bool) -> Payload:
         return {"value": self.best, "last_is_best": last_is_best}
 
-    def outcome(self, engine: Any, replies: Any, total: Any) -> Any:
-        return {"replies": replies, **total}
+    def outcome(self, end: Ending) -> Any:
+        return {"replies": end.replies, **end.total}
 
 
 class Steps(SharedTraining):

@@ -15,7 +15,8 @@ from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.settings import FederatedSettings
-from autofgl.sharing.common import COMMON, PERSONAL, PERSONAL_EPOCHS
+from autofgl.sharing.common import COMMON
+from autofgl.sharing.personal import PERSONAL, PERSONAL_EPOCHS
 from federations import (
     close,
     intercept,

@@ -14,8 +14,9 @@ from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundClient, RoundEngine, Sharing
+from autofgl.runtime.rounds import RoundClient, RoundEngine
 from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import make_server
 

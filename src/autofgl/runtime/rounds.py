@@ -2,192 +2,30 @@
 
 It counts nodes, hands out what is new, evaluates on the way, sums figures and updates, keeps the
 best round, counts rounds without improvement, and resumes bit for bit. What differs between ways of
-learning together is in two small halves: a :class:`SharingServer` says what is handed out and what
-becomes of the sum, a :class:`SharingClient` what a client takes in, contributes and keeps.
+learning together is in two small halves, at the server and at the client
+(:mod:`autofgl.runtime.sharing`).
 
 A round evaluates the weights that it begins with and makes the next ones, in a single call to each
 client: the figures of round t are those of the weights after t-1 updates.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autofgl.federation.party import Context, Party, Replies
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.models.spec import NetworkSpec
-from autofgl.runtime.clients import Clients, Summing
-from autofgl.runtime.local_model import ClientData, LocalModel
+from autofgl.runtime.clients import Summing
+from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
     BestRound,
-    Metrics,
     client_accuracies,
-    scale_down,
-    scale_up,
 )
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import restore_state, saved_state
-from autofgl.secure import Reveal
-from autofgl.seeding import numpy_generator
-
-
-class SharingClient(ABC):
-    """The client half of a way of sharing: what a client takes in, contributes and keeps.
-
-    Attributes:
-        local: The network that it trains.
-        reveal: Who reads the summed update, the server or the clients alone.
-        one_sum: Whether figures and update travel in one sum: a secure sum costs a round trip.
-    """
-
-    local: LocalModel
-    reveal: Reveal = "server"
-    one_sum: bool = False
-    #: Attributes that a checkpoint has.
-    saved: ClassVar[tuple[str, ...]] = ("local",)
-
-    @abstractmethod
-    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
-        """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
-
-    def figures(self, payload: Payload) -> dict[str, Any]:
-        """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
-        metrics = scale_down(self.local.evaluate(), payload["totals"])
-        return {"metrics": metrics, **self.local.flags()}
-
-    @abstractmethod
-    def update(self, payload: Payload) -> dict[str, Any]:
-        """Weighted vectors for the next sum; all zero where ``train`` is false."""
-
-    def settle(self, payload: Payload) -> None:  # noqa: B027
-        """Take the final weights: those given, or the best that were kept."""
-
-    def final_figures(self, payload: Payload) -> dict[str, Any]:
-        """Figures of the final weights."""
-        return self.figures(payload)
-
-    def describe(self, graph: ClientGraph) -> Payload:
-        """Sizes and figures, as a client tells them in the clear."""
-        return {
-            "nodes": graph.num_nodes,
-            "edges": graph.num_edges // 2,
-            "metrics": self.local.evaluate(),
-        }
-
-    def about(self) -> Payload:
-        """What else the server is told at the end, in every secure mode."""
-        return {}
-
-    def after(self, payload: Payload) -> Payload:  # noqa: ARG002
-        """What there is to do once the contribution is made, and what the reply says besides."""
-        return {}
-
-    def export(self) -> Payload:
-        """The weights held now, and the network that they belong to."""
-        return {"weights": self.local.weights(), "spec": self.local.spec.to_json()}
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return saved_state(self, self.saved)
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        restore_state(self, self.saved, state)
-
-
-class SharingServer(ABC):
-    """The server half of a way of sharing: what is handed out, and what becomes of the sums."""
-
-    #: Attributes that a checkpoint has.
-    saved: ClassVar[tuple[str, ...]] = ()
-    #: Whether a client that is late may join again: not if it would have other weights.
-    waits_for_late: bool = False
-    #: Who reads the summed update, and whether it comes with the figures; as at the clients.
-    reveal: Reveal = "server"
-    one_sum: bool = False
-
-    def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
-        self.clients = clients
-        self.settings = settings
-        self.seed = seed
-
-    def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: B027
-        """The clients have built their networks."""
-
-    def participants(self, at: int) -> set[str]:
-        """Who trains in a round: each client has an equal chance."""
-        names = list(self.clients.names)
-        count = max(1, round(self.settings.participation * len(names)))
-        rng = numpy_generator(self.seed, "participation", at)
-        return set(rng.choice(names, count, replace=False).tolist())
-
-    @abstractmethod
-    def handout(self) -> Payload:
-        """What every client takes in with the next round."""
-
-    def handout_each(self, chosen: set[str]) -> dict[str, Payload]:
-        """What each client is told besides; ``chosen`` are those that train."""
-        return {name: {"train": name in chosen} for name in self.clients.names}
-
-    def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
-        """Columns of the history from summed figures, and the metrics that rounds compete by."""
-        metrics = Metrics.of(scale_up(np.asarray(figures["metrics"]), totals))
-        return dict(metrics.row()), metrics
-
-    def keep(self, best: bool) -> None:  # noqa: B027
-        """The weights just evaluated are the best so far, or not."""
-
-    @abstractmethod
-    def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:
-        """Make the next handout of a summed update; columns for the history."""
-
-    def before_checkpoint(self) -> None:  # noqa: B027
-        """Bring everything into a state that outlives the present keys."""
-
-    def settle(self, last_is_best: bool) -> Payload:  # noqa: ARG002
-        """What the clients need to settle on the final weights."""
-        return {}
-
-    def settle_each(self) -> dict[str, Payload]:
-        """What each of them is told besides."""
-        return {}
-
-    @abstractmethod
-    def outcome(
-        self, engine: "RoundEngine", replies: Mapping[str, Payload], total: Mapping[str, Any]
-    ) -> Outcome:
-        """The outcome from the clients' last replies and the sum of their final figures."""
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return saved_state(self, self.saved)
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        restore_state(self, self.saved, state)
-
-
-@dataclass(frozen=True)
-class Sharing:
-    """A way of learning together: its two halves.
-
-    Attributes:
-        name: Its name in recipes.
-        server: Makes the server half.
-        client: Makes the client half from data, recipe, settings and secure mode; ``trial`` says
-            that test nodes are left alone and that the network may diverge.
-        spec: The network of some settings, sized for a graph.
-    """
-
-    name: str
-    server: Callable[[Clients, Any, int], SharingServer]
-    client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
-    spec: Callable[[ClientGraph, Any], NetworkSpec]
 
 
 class RoundClient(Summing, Party):
@@ -371,7 +209,7 @@ class RoundEngine:
         message |= self.sharing.settle(self.best.round == self.round)
         replies = self._call("conclude", message, self.sharing.settle_each()).ok
         total = self.sharing.clients.total(f"{self.stage}conclude", replies, "report")
-        return self.sharing.outcome(self, replies, total)
+        return self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
 
     def state(self) -> Payload:
         """Everything between two rounds."""

@@ -11,7 +11,6 @@ whoever took part. One client with all nodes is exactly centralized training.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from autofgl.federation.payload import Payload
@@ -19,16 +18,14 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
-from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
+from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
 from autofgl.runtime.settings import model_spec
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 
 #: The smallest network of the search space: what a client has before it is given another.
 SMALLEST = "identity | - | identity"
-#: Local epochs of the fine-tuning, where the settings say nothing else.
-PERSONAL_EPOCHS = 20
 
 
 class CommonClient(SharingClient):
@@ -138,16 +135,14 @@ class CommonServer(SharingServer):
             self.clients.call("take", {"keep": True})
         return {}
 
-    def outcome(
-        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
-    ) -> Outcome:
+    def outcome(self, end: Ending) -> Outcome:
         """The common model and its federated figures."""
         exported = self.clients.first("export")
         return Outcome.of(
-            Metrics.of(scale_up(total["metrics"], engine.totals)),
-            {name: reply["own"] for name, reply in replies.items()},
-            total["seconds"],
-            engine.best.round,
+            Metrics.of(scale_up(end.total["metrics"], end.totals)),
+            end.own,
+            end.total["seconds"],
+            end.best_round,
             exported["spec"],
             {"model": exported["weights"]},
         )
@@ -180,58 +175,4 @@ def sized_spec(family: str, graph: ClientGraph, settings: Any) -> ModelSpec:
     )
 
 
-class PersonalClient(CommonClient):
-    """Trains the common network, and fine-tunes it for itself in the end.
-
-    It takes ``personal_epochs`` local epochs and keeps the one with the lowest loss on its own
-    validation nodes, or the common weights if none gains. Personal weights never leave their
-    client: the server learns the sums of their figures.
-    """
-
-    def settle(self, payload: Payload) -> None:
-        """Keep the common weights for the export, then fine-tune; ``round`` names the dropout."""
-        super().settle(payload)
-        self._common = self.local.weights()
-        self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
-        best, weights = BestRound("loss"), self._common
-        epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
-        # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
-        can_choose = self.local.train_nodes and self.local.val_nodes
-        for epoch in range(epochs + 1 if can_choose else 0):
-            if best.update(epoch, Metrics.of(self.local.evaluate())):
-                weights = self.local.weights()
-            self.local.train(1, payload["round"] + epoch)
-        self.local.load_weights(weights)
-
-    def final_figures(self, payload: Payload) -> dict[str, Any]:
-        """Figures of the personal weights, and of the common ones."""
-        return {**self.figures(payload), "common": self._common_figures}
-
-    def export(self) -> Payload:
-        """The common weights: personal ones stay here."""
-        weights = getattr(self, "_common", None) or self.local.weights()
-        return {"weights": weights, "spec": self.local.spec.to_json()}
-
-
-class PersonalServer(CommonServer):
-    """As with one common model; the result compares personal and common figures."""
-
-    def settle(self, last_is_best: bool) -> Payload:
-        """The best weights, and a number beyond all rounds, for the fine-tuning's dropout."""
-        return {**super().settle(last_is_best), "round": self.settings.rounds + 1}
-
-    def outcome(
-        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
-    ) -> Outcome:
-        """The common model, with the figures of the personal ones."""
-        outcome = super().outcome(engine, replies, total)
-        common = Metrics.of(scale_up(total["common"], engine.totals))
-        figures = {
-            "common_val_accuracy": common.val_accuracy,
-            "common_test_accuracy": common.test_accuracy,
-        }
-        return replace(outcome, extra={**outcome.extra, **figures})
-
-
 COMMON = Sharing("common", CommonServer, CommonClient, network_spec)
-PERSONAL = Sharing("personal", PersonalServer, PersonalClient, network_spec)

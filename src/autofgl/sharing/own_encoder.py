@@ -30,7 +30,7 @@ from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.sharing.common import sized_spec
 
 Distribution = npt.NDArray[np.float64]
@@ -164,29 +164,27 @@ class OwnEncoderServer(SharingServer):
         """Whether the last evaluation was the best."""
         return {"keep": self._handout["keep"]}
 
-    def outcome(
-        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
-    ) -> Outcome:
+    def outcome(self, end: Ending) -> Outcome:
         """Every client's network in words; its weights only if they may be collected."""
-        metrics = Metrics.of(scale_up(total["metrics"], engine.totals))
-        specs = {name: reply["spec"] for name, reply in replies.items()}
+        metrics = Metrics.of(scale_up(end.total["metrics"], end.totals))
+        specs = {name: reply["spec"] for name, reply in end.replies.items()}
         models = self.clients.call("export", {}).ok if self.settings.collect_models else {}
         return Outcome(
             test_accuracy=metrics.test_accuracy,
             val_accuracy=metrics.val_accuracy,
-            per_client=client_lines({name: reply["own"] for name, reply in replies.items()}),
+            per_client=client_lines(end.own),
             spec=next(iter(specs.values())),
             specs=specs,
             models={name: reply["weights"] for name, reply in models.items()},
-            parameters=max(reply["parameters"] for reply in replies.values()),
-            inference_s=float(total["seconds"][0] / total["seconds"][1]),
+            parameters=max(reply["parameters"] for reply in end.replies.values()),
+            inference_s=float(end.total["seconds"][0] / end.total["seconds"][1]),
             architecture="; ".join(
                 f"{name}: {network_summary(spec_from_json(spec))}" for name, spec in specs.items()
             ),
             extra={
-                "best_round": engine.best.round,
+                "best_round": end.best_round,
                 "val_loss": metrics.val_loss,
-                **client_means(total["own"]),
+                **client_means(end.total["own"]),
             },
         )
 

@@ -24,7 +24,8 @@ from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
-from autofgl.runtime.rounds import RoundClient, Sharing
+from autofgl.runtime.rounds import RoundClient
+from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation

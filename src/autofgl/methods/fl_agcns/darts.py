@@ -40,7 +40,8 @@ from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundClient, Sharing
+from autofgl.runtime.rounds import RoundClient
+from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
 from autofgl.sharing.common import COMMON

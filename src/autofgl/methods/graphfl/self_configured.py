@@ -34,8 +34,8 @@ from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import Sharing
 from autofgl.runtime.settings import model_spec
+from autofgl.runtime.sharing import Sharing
 from autofgl.search.space import Chromosome
 from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient, MetaServer

@@ -23,8 +23,8 @@ from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundEngine, Sharing, SharingClient, SharingServer
 from autofgl.runtime.settings import model_spec
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.meta.model import MetaModel
 
@@ -197,27 +197,23 @@ class MetaServer(SharingServer):
         """The network that the run leaves behind."""
         return self.spec, self.best_weights
 
-    def outcome(
-        self, engine: RoundEngine, replies: Mapping[str, Payload], total: Mapping[str, Any]
-    ) -> Outcome:
+    def outcome(self, end: Ending) -> Outcome:
         """The global model; figures with and without adaptation, of seen and of new clients."""
-        groups = total["metrics"].reshape(len(GROUPS), len(KINDS) * SIZE)
+        groups = end.total["metrics"].reshape(len(GROUPS), len(KINDS) * SIZE)
         spec, weights = self.network()
-        own = {name: reply["own"] for name, reply in replies.items()}
+        own = end.own
         if self._best_kind != "adapted":
             own = {name: one and {**one, "metrics": one["unadapted"]} for name, one in own.items()}
         outcome = Outcome.of(
-            kinds_of(groups.sum(0), engine.totals)[self._best_kind],
+            kinds_of(groups.sum(0), end.totals)[self._best_kind],
             own,
-            total["seconds"],
-            engine.best.round,
+            end.total["seconds"],
+            end.best_round,
             spec,
             {"model": weights},
         )
-        lines = [
-            self.client_line(line, replies[line["name"]]["own"]) for line in outcome.per_client
-        ]
-        apart = {**self._apart(groups, engine.totals), "adapted": self._best_kind == "adapted"}
+        lines = [self.client_line(line, end.own[line["name"]]) for line in outcome.per_client]
+        apart = {**self._apart(groups, end.totals), "adapted": self._best_kind == "adapted"}
         return replace(outcome, per_client=lines, extra={**outcome.extra, **apart})
 
     def client_line(self, line: dict[str, Any], own: Payload) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""Every client alone: nothing is exchanged.
+
+Each client trains on its own graph, keeps its own best weights by its own validation nodes and
+stops by its own patience. The server starts the rounds and adds up the figures.
+"""
+
+from typing import ClassVar
+
+from autofgl.federation.party import Party
+from autofgl.federation.payload import Payload
+from autofgl.runtime.local_model import ClientData, LocalModel, Weights
+from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
+from autofgl.runtime.settings import AloneSettings, model_spec
+from autofgl.runtime.state import restore_state, saved_state
+
+
+class AloneClient(Party):
+    """Trains on its own graph, keeps its own best weights and stops by its own patience."""
+
+    operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
+    saved = ("_local", "_best", "_best_weights")
+
+    def __init__(self, data: ClientData, settings: AloneSettings) -> None:
+        graph = self._graph = data.graph
+        self._settings = settings
+        inputs, spec = data.inputs(settings.normalize_features), model_spec(graph, settings)
+        self._local = LocalModel(graph.name, inputs, spec, settings, data.seed)
+        self._best = BestRound(settings.select)
+        self._best_weights: Weights = self._local.weights()
+
+    def _keep_best(self, at: int, sums: MetricSums) -> None:
+        if self._best.update(at, Metrics.of(sums)):
+            self._best_weights = self._local.weights()
+
+    @property
+    def _stopped(self) -> bool:
+        patience = self._settings.patience
+        return bool(patience and self._best.since_lower_loss >= patience)
+
+    def round(self, payload: Payload) -> Payload:
+        """Evaluate, keep what is best, train an epoch."""
+        at = payload["round"]
+        sums = self._local.evaluate()
+        if not self._stopped:
+            self._keep_best(at - 1, sums)
+            if not self._stopped:
+                self._local.train(1, at)
+        return {"metrics": sums, "stopped": self._stopped}
+
+    def conclude(self, payload: Payload) -> Payload:
+        """Report on the best weights; the last ones are looked at first."""
+        if not self._stopped:
+            self._keep_best(payload["round"], self._local.evaluate())
+        self._local.load_weights(self._best_weights)
+        own: Payload = {"nodes": self._graph.num_nodes, "edges": self._graph.num_edges // 2}
+        own["metrics"] = self._local.evaluate()
+        seconds = self._local.inference_seconds()
+        return {"own": own, "seconds": seconds, "best_round": self._best.round}
+
+    def export(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """The best weights, and the network that they belong to."""
+        return {"weights": self._best_weights, "spec": self._local.spec.to_json()}
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return saved_state(self, self.saved)
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        restore_state(self, self.saved, state)
