@@ -118,8 +118,11 @@ class Method(ABC):
         """Agree on keys with the parties; also when a run is resumed."""
         self.clients.connect()
 
-    def before_checkpoint(self) -> None:  # noqa: B027
+    def before_checkpoint(self) -> None:
         """Bring everything into a state that outlives the present keys."""
+        for part in (getattr(self, name) for name in self.saved):
+            if hasattr(part, "before_checkpoint"):
+                part.before_checkpoint()
 
     @abstractmethod
     def setup(self) -> None:
@@ -151,6 +154,10 @@ class Method(ABC):
         settings = settings.model_copy(update=changes) if changes else settings
         return RoundEngine(way.server(self.clients, settings, self.seed), stage)
 
+    def final_training(self, at: int, recipe: Recipe) -> RoundEngine:
+        """The training of a finalist, by its number from 0 on."""
+        return self.engine(recipe, stage=f"final-{at}-")
+
 
 class SharedTraining(Method):
     """A method without a search: one training, in the first of its ways of sharing."""
@@ -181,7 +188,3 @@ class SharedTraining(Method):
     def finish(self) -> Outcome:
         """Evaluate the last update too, then report on the weights that were kept."""
         return self.training.finish()
-
-    def before_checkpoint(self) -> None:
-        """Let the clients take in what only the present keys can open."""
-        self.training.sharing.before_checkpoint()

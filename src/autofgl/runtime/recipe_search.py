@@ -41,7 +41,7 @@ class RecipeSearch(Method):
     ) -> None:
         super().__init__(federation, settings, seed, secure)
         self._trials = Trials(self._trial_training, self._loss)
-        self._final = FinalTraining(self._final_training, most_accurate)
+        self._final = FinalTraining(self.final_training, most_accurate)
         self._search_rounds = 0
         self._candidate: Any = None
         self._notes: dict[str, float] = {}
@@ -116,11 +116,6 @@ class RecipeSearch(Method):
         }
         return replace(outcome, extra={**outcome.extra, **search})
 
-    def before_checkpoint(self) -> None:
-        """Let the clients take in what only the present keys can open."""
-        self._trials.before_checkpoint()
-        self._final.before_checkpoint()
-
     @property
     def _search_over(self) -> bool:
         if len(self._trials.over) >= self.settings.candidates:
@@ -157,9 +152,6 @@ class RecipeSearch(Method):
             patience=0,
             select=settings.fitness,
         )
-
-    def _final_training(self, at: int, recipe: Recipe) -> RoundEngine:
-        return self.engine(recipe, stage=f"final-{at}-")
 
 
 def candidate_round(trials: Trials) -> Row:

@@ -25,7 +25,7 @@ from autofgl.runtime.metrics import (
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
-from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.state import Saved, restore_state, saved_state
 
 
 class RoundClient(Summing, Party):
@@ -134,7 +134,7 @@ class RoundClient(Summing, Party):
         self._sharing = way.client(self.data, recipe, settings, self._secure, trial)
 
 
-class RoundEngine:
+class RoundEngine(Saved):
     """The server half of the round engine: one training, from fresh weights on.
 
     ``stage`` comes before the names of all sums, where one run trains several networks; ``totals``
@@ -211,13 +211,9 @@ class RoundEngine:
         total = self.sharing.clients.total(f"{self.stage}conclude", replies, "report")
         return self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
 
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return saved_state(self, self.saved)
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        restore_state(self, self.saved, state)
+    def before_checkpoint(self) -> None:
+        """Let the clients take in what only the present keys can open."""
+        self.sharing.before_checkpoint()
 
     def _exchange(
         self, at: int, chosen: set[str], contribute: bool

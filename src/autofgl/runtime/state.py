@@ -5,11 +5,25 @@ is stored by it, a dataclass by its fields, an optimizer by its moments, and Non
 """
 
 from dataclasses import asdict, is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
 from autofgl.federation.payload import Payload
+
+
+class Saved:
+    """Has a state by the names in ``saved``."""
+
+    saved: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        return saved_state(self, self.saved)
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        restore_state(self, self.saved, state)
 
 
 def saved_state(owner: Any, names: tuple[str, ...]) -> Payload:

@@ -141,7 +141,7 @@ class Trials:
     def before_checkpoint(self) -> None:
         """Let the clients take in what only the present keys can open."""
         if self._training is not None:
-            self._training.sharing.before_checkpoint()
+            self._training.before_checkpoint()
 
     def state(self) -> Payload:
         """Everything between two rounds."""
@@ -249,7 +249,7 @@ class FinalTraining:
     def before_checkpoint(self) -> None:
         """Let the clients take in what only the present keys can open."""
         if self._training is not None:
-            self._training.sharing.before_checkpoint()
+            self._training.before_checkpoint()
 
     def state(self) -> Payload:
         """Everything between two rounds."""

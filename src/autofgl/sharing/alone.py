@@ -11,10 +11,10 @@ from autofgl.federation.payload import Payload
 from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
 from autofgl.runtime.settings import AloneSettings, model_spec
-from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.state import Saved
 
 
-class AloneClient(Party):
+class AloneClient(Saved, Party):
     """Trains on its own graph, keeps its own best weights and stops by its own patience."""
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
@@ -60,11 +60,3 @@ class AloneClient(Party):
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
         """The best weights, and the network that they belong to."""
         return {"weights": self._best_weights, "spec": self._local.spec.to_json()}
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return saved_state(self, self.saved)
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        restore_state(self, self.saved, state)

@@ -10,7 +10,7 @@ from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes
 from autofgl.nn.space import Space
 from autofgl.runtime.trials import Trial
-from autofgl.search import RandomSearch
+from autofgl.search.baselines import RandomSearch
 
 SEARCHED = [
     "tanh | - | relu",

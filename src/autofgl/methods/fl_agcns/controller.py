@@ -63,9 +63,7 @@ class FLAGCNS(Method):
         self._trials = Trials(
             self._trial_training, lambda best: float(fitness(best.loss, best.accuracy, "accuracy"))
         )
-        self._final = FinalTraining(
-            lambda at, recipe: self.engine(recipe, f"final-{at}-"), self._choose
-        )
+        self._final = FinalTraining(self.final_training, self._choose)
         self._refinement: Refinement | None = None
         self._candidates: list[str] = []
         self._trial_rounds = 0
@@ -127,11 +125,6 @@ class FLAGCNS(Method):
             "front": self.search.front(),
         }
         return replace(outcome, extra=extra)
-
-    def before_checkpoint(self) -> None:
-        """Let the clients take in what only the present keys can open."""
-        self._trials.before_checkpoint()
-        self._final.before_checkpoint()
 
     def state(self) -> Payload:
         """Everything between two rounds."""

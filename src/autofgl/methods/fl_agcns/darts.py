@@ -160,9 +160,7 @@ class FLDarts(Method):
         self._optimizer = torch.optim.Adam(
             [self._alpha], lr=settings.arch_lr, betas=BETAS, weight_decay=settings.arch_weight_decay
         )
-        self._final = FinalTraining(
-            lambda at, recipe: self.engine(recipe, f"final-{at}-"), most_accurate
-        )
+        self._final = FinalTraining(self.final_training, most_accurate)
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
@@ -202,10 +200,6 @@ class FLDarts(Method):
         sure = confidence(self._space, self._logits())
         extra = {"generations": self._generation, "confidence": sure}
         return replace(outcome, extra={**outcome.extra, **extra})
-
-    def before_checkpoint(self) -> None:
-        """Let the clients take in what only the present keys can open."""
-        self._final.before_checkpoint()
 
     def _one_generation(self) -> dict[str, Any]:
         self._generation += 1

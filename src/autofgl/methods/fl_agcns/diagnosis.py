@@ -15,7 +15,7 @@ from scipy import stats
 from autofgl.methods.fl_agcns.controller import FLAGCNS
 from autofgl.methods.fl_agcns.settings import genotypes
 from autofgl.runtime.recipe import Recipe
-from autofgl.search import RandomSearch
+from autofgl.search.baselines import RandomSearch
 from autofgl.seeding import numpy_generator
 
 

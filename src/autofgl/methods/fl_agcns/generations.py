@@ -16,14 +16,14 @@ from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
-from autofgl.runtime.state import restore_state, saved_state
-from autofgl.search import RandomSearch
+from autofgl.runtime.state import Saved
+from autofgl.search.baselines import RandomSearch
 from autofgl.search.evolution import fronts, ranks
 from autofgl.search.feo import evolve, gamma, next_population, quotas
 from autofgl.seeding import numpy_generator
 
 
-class Generations:
+class Generations(Saved):
     """The population P, and how it gets from one generation to the next."""
 
     saved = ("count", "_warmup", "_totals", "_val_counts", "_tables", "population", "_values")
@@ -124,14 +124,6 @@ class Generations:
     def measure(self, codes: Any) -> Mapping[str, Any]:
         """Federated validation losses and accuracies of codes under the present shared weights."""
         return self._federated_losses(0, {"codes": codes})
-
-    def state(self) -> Payload:
-        """Everything between two generations."""
-        return saved_state(self, self.saved)
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        restore_state(self, self.saved, state)
 
     def _step_codes(self, step: int) -> Any:
         count = self._settings.codes_per_step

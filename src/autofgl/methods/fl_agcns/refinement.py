@@ -17,13 +17,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes, make_space
 from autofgl.nn.space import Genotype
-from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.state import Saved
 from autofgl.runtime.trials import Trial
-from autofgl.search import Evolution
+from autofgl.search.evolution import Evolution
 from autofgl.seeding import numpy_generator
 
 #: How often another child is asked for if its network had a trial before.
@@ -34,7 +33,7 @@ STEPS = ("shallowest", "outputs", "inputs", "layers", "outputs", "inputs")
 FEWEST = 6
 
 
-class Refinement:
+class Refinement(Saved):
     """Proposes one network after the other, from the search's networks as text, best first."""
 
     saved = ("_step", "_queue", "_last", "_evolution")
@@ -65,14 +64,6 @@ class Refinement:
         """What became of the last one."""
         code = self._space.encode(self._space.parse(self._last))
         self._evolution.tell([code], [score])
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        return saved_state(self, self.saved)
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken."""
-        restore_state(self, self.saved, state)
 
     def _planned(self, best: Trial | None, seen: set[Any]) -> str:
         """The next network of the steps before the evolution; empty if there is none."""

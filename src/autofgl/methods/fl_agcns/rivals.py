@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 from autofgl.methods.fl_agcns.settings import CandidateSettings, RLSettings, make_codes, make_space
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.recipe_search import RecipeSearch
-from autofgl.search import QLearning, RandomSearch
-from autofgl.search.q_learning import likelihood, scaled_schedule
+from autofgl.search.baselines import RandomSearch
+from autofgl.search.q_learning import QLearning, likelihood, scaled_schedule
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.common import COMMON
 

@@ -16,7 +16,7 @@ from autofgl.runtime.settings import (
     TrialSettings,
     Whole,
 )
-from autofgl.search import Codes
+from autofgl.search.space import Codes
 
 
 class SpaceSettings(BaseModel):
