@@ -1,7 +1,7 @@
 """Federated averaging, against training by hand; lost clients, early ends, divergence."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -9,9 +9,27 @@ import pytest
 import autofgl
 from autofgl.errors import FederationError
 from autofgl.federation.payload import Payload
+from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph, to_dense
+from autofgl.methods.fl_agcns.rivals import FLRandom
+from autofgl.runtime.local_model import LocalModel
+from autofgl.runtime.method import SharedTraining
+from autofgl.runtime.metrics import Metrics
+from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.settings import FederatedSettings
-from federations import close, die_in, local_model, make, parties, rounds
+from autofgl.sharing.common import COMMON, PERSONAL, PERSONAL_EPOCHS
+from federations import (
+    close,
+    die_in,
+    intercept,
+    leaves,
+    local_model,
+    make,
+    parties,
+    rounds,
+    to_the_end,
+    without,
+)
 
 AGGREGATES = ["parameters", "gradients"]
 
@@ -161,3 +179,171 @@ def test_a_diverging_client_is_named(small_clients: list[ClientGraph]) -> None:
     method = make("fedavg", [broken, *small_clients[1:]], rounds=3)
     with pytest.raises(FederationError, match=r"client-0.*not finite.*lower 'lr'"):
         rounds(method, 3)
+
+
+# Personal fine-tuning: by hand, never for the worse, and nobody else's affair.
+
+
+QUICK: dict[str, Any] = {"rounds": 5, "lr": 0.05, "hidden": 8, "local_epochs": 1}
+
+
+class PersonalSettings(FederatedSettings):
+    personal_epochs: int = PERSONAL_EPOCHS
+
+
+class Personal(SharedTraining):
+    Settings = PersonalSettings
+    ways: ClassVar = {"personal": PERSONAL}
+
+
+@pytest.fixture(scope="module")
+def skewed(small_graph: ClientGraph) -> list[ClientGraph]:
+    """Three clients, each with most of one class."""
+    settings = PartitionSettings(label_alpha=0.8)
+    return autofgl.partition(small_graph, clients=3, method="labels", seed=0, settings=settings)
+
+
+def models(method: Any) -> dict[str, LocalModel]:
+    return {name: party.sharing.local for name, party in parties(method).items()}
+
+
+def val_loss(model: LocalModel) -> float:
+    return Metrics.of(model.evaluate()).val_loss
+
+
+def with_weights(client: ClientGraph, weights: Any) -> Any:
+    model = local_model(client, PersonalSettings(**QUICK))
+    model.load_weights(weights)
+    return model
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_the_fine_tuning_by_hand(skewed: list[ClientGraph], aggregate: str) -> None:
+    """From the common weights, the best of 20 epochs on own validation nodes, or none of them."""
+    method = make(Personal, skewed, aggregate=aggregate, **QUICK)
+    before: dict[str, Any] = {}
+
+    for name, party in parties(method).items():
+
+        def remember(op: str, payload: Payload, name: str = name, party: Any = party) -> None:
+            if op == "conclude":
+                before[name] = party.sharing.local.state()
+
+        intercept(party, remember)
+    rounds(method, 5)
+    common = method.finish().models["model"]
+    for client in skewed:
+        model = with_weights(client, common)
+        model.load_state({**before[client.name], "weights": common})
+        weights, losses = [common], [val_loss(model)]
+        for epoch in range(PERSONAL_EPOCHS):
+            model.train(1, QUICK["rounds"] + 1 + epoch)
+            weights.append(model.weights())
+            losses.append(val_loss(model))
+        expected = weights[int(np.argmin(losses))]
+        assert close(models(method)[client.name].weights(), expected, 0)
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_nobody_is_worse_off_on_its_own_validation_nodes(
+    skewed: list[ClientGraph], aggregate: str, secure: str
+) -> None:
+    method = make(Personal, skewed, secure=secure, aggregate=aggregate, **QUICK)
+    rounds(method, 5)
+    outcome = method.finish()
+    gains = [
+        val_loss(with_weights(client, outcome.models["model"])) - val_loss(own)
+        for client, own in zip(skewed, models(method).values(), strict=True)
+    ]
+    assert min(gains) >= 0
+    assert max(gains) > 0.05, "else this test shows nothing"
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_the_common_model_is_that_of_federated_averaging(
+    skewed: list[ClientGraph], aggregate: str
+) -> None:
+    method, plain = (
+        make(name, skewed, aggregate=aggregate, **QUICK) for name in (Personal, "fedavg")
+    )
+    assert rounds(method, 5) == rounds(plain, 5)
+    outcome, expected = method.finish(), plain.finish()
+    assert close(outcome.models["model"], expected.models["model"], 0)
+    assert outcome.extra["common_test_accuracy"] == expected.test_accuracy
+    assert outcome.extra["common_val_accuracy"] == expected.val_accuracy
+    right, count = np.sum(
+        [model.evaluate().reshape(3, 3)[2, 1:] for model in models(method).values()], axis=0
+    )
+    assert outcome.test_accuracy == pytest.approx(right / count), "the figure of personal weights"
+    assert outcome.test_accuracy > expected.test_accuracy
+    for line, model in zip(outcome.per_client, models(method).values(), strict=True):
+        assert line["test_accuracy"] == Metrics.of(model.evaluate()).test_accuracy
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_personal_weights_do_not_travel(skewed: list[ClientGraph], aggregate: str) -> None:
+    arrays: list[Any] = []
+
+    def watch(way: str, party: str, op: str, payload: Payload) -> None:
+        seen = (value for value in leaves(payload) if isinstance(value, np.ndarray))
+        arrays.extend(value.reshape(-1).astype(np.float32) for value in seen)
+
+    method = make(Personal, skewed, aggregate=aggregate, observer=watch, **QUICK)
+    rounds(method, 5)
+    common = method.finish().models["model"]
+
+    def shown(weights: Any) -> float:
+        """Share of the entries that are together in a message; biases may be alike."""
+        secret = weights["convs.0.lin.weight"].reshape(-1)
+        return max(float(np.isin(secret, array).mean()) for array in arrays)
+
+    assert shown(common) == 1, "the common ones do, and so the test can fail"
+    personal = [model.weights() for model in models(method).values()]
+    assert not any(close(weights, common, 1e-3) for weights in personal)
+    assert all(shown(weights) < 0.1 for weights in personal)
+    exported = [reply["weights"] for reply in method.federation.call("export").ok.values()]
+    assert all(close(weights, common, 0) for weights in exported)
+
+
+@pytest.mark.parametrize("missing", ["train_mask", "val_mask"])
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_who_cannot_train_or_choose_keeps_the_common_model(
+    skewed: list[ClientGraph], missing: str, aggregate: str
+) -> None:
+    clients = [skewed[0], without(skewed[1], missing), skewed[2]]
+    method = make(Personal, clients, aggregate=aggregate, **QUICK)
+    rounds(method, 5)
+    common = method.finish().models["model"]
+    kept = [close(model.weights(), common, 0) for model in models(method).values()]
+    assert kept == [False, True, False]
+
+
+def test_without_epochs_everybody_keeps_it(skewed: list[ClientGraph]) -> None:
+    method = make(Personal, skewed, personal_epochs=0, **QUICK)
+    rounds(method, 5)
+    outcome = method.finish()
+    assert outcome.test_accuracy == outcome.extra["common_test_accuracy"]
+    assert all(
+        close(model.weights(), outcome.models["model"], 0) for model in models(method).values()
+    )
+
+
+class PersonalSearch(FLRandom):
+    """Any searcher pairs with any way of sharing: trials share, the finalists personalize."""
+
+    ways: ClassVar = {"common": COMMON, "personal": PERSONAL}
+
+    def final_recipe(self, recipe: Recipe) -> Recipe:
+        return recipe.model_copy(update={"sharing": "personal"})
+
+
+def test_a_search_may_end_in_personal_networks(skewed: list[ClientGraph]) -> None:
+    small = {"candidates": 3, "candidate_rounds": 2, "layers": 2, "finalists": 2}
+    method = make(PersonalSearch, skewed, **small, rounds=4, lr=0.05, hidden=8)
+    method.setup()
+    to_the_end(method)
+    extra = method.finish().extra
+    networks = [one["genotype"] for one in extra["top"][:2]]
+    assert [one["recipe"] for one in extra["finalists"]] == [f"personal: {n}" for n in networks]
+    assert 0 <= extra["common_test_accuracy"] <= 1
