@@ -29,6 +29,7 @@ from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
 from autofgl.nn.space import Genotype, Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
+from autofgl.search import Codes
 from autofgl.seeding import numpy_generator, torch_generator
 
 HIDDEN, STEPS = 64, 5
@@ -139,17 +140,20 @@ class Client:
 
 def evolved(space: Space, size: int, generator: np.random.Generator) -> list[Genotype]:
     """Descendants of a few parents."""
-    population = [space.random(generator) for _ in range(4)]
+    codes = Codes(
+        space.cardinalities.tolist(), sample=lambda draw: space.encode(space.random(draw))
+    )
+    population = codes.population(4, generator)
     for _ in range(4):
         children = []
         for _ in range(size):
             left, right = generator.integers(len(population), size=2)
-            child = space.crossover(population[left], population[right], generator)
-            children.append(space.mutate(child, generator))
-        survivors = generator.permutation([*range(len(population))])[: size // 2]
-        population = [population[i] for i in survivors] + children
-        population = population[:size]
-    return population
+            child = codes.crossover(population[left], population[right], 0.5, generator)
+            redrawn = generator.random(len(child)) < 1 / 8
+            children.append(np.where(redrawn, codes.draw(generator), child))
+        survivors = generator.permutation(len(population))[: size // 2]
+        population = codes.stack([*population[survivors], *children])[:size]
+    return [space.decode(code) for code in population]
 
 
 def populations(layers: int, size: int) -> dict[str, list[Genotype]]:

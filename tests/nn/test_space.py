@@ -65,35 +65,19 @@ def test_codes_and_texts_round_trip(genotype: Genotype) -> None:
     assert canonical.existing == genotype.existing
 
 
-@given(genotypes(), genotypes(), st.integers(0, 2**32), st.sampled_from([None, 0.0, 0.3, 1.0]))
-def test_operators_stay_inside_the_space(
-    left: Genotype, right: Genotype, seed: int, stop: float | None
-) -> None:
-    space, generator = Space(stop=stop), np.random.default_rng(seed)
-    child = space.check(space.crossover(left, right, generator))
-    pairs = zip(*(space.encode(g) for g in (child, left, right)), strict=True)
-    assert all(gene in parents for gene, *parents in pairs)
-    assert space.crossover(left, right, generator, rate=0.0) == left
-    assert space.crossover(left, right, generator, rate=1.0) == right
-    space.check(space.mutate(left, generator))
-    assert space.mutate(left, generator, rate=0.0) == left
-    child = space.check(space.random(generator))
+@given(st.integers(0, 2**32), st.sampled_from([None, 0.0, 0.3, 1.0]))
+def test_draws_stay_inside_the_space(seed: int, stop: float | None) -> None:
+    space = Space(stop=stop)
+    drawn = space.check(space.random(np.random.default_rng(seed)))
     if stop in (0.0, 1.0):
-        assert child.depth == (6 if stop == 0.0 else 0)
+        assert drawn.depth == (6 if stop == 0.0 else 0)
 
 
-def test_genes_are_drawn_and_mutated_evenly() -> None:
+def test_genes_are_drawn_evenly() -> None:
     generator = np.random.default_rng(0)
     codes = np.array([SPACE.encode(SPACE.random(generator)) for _ in range(6000)])
     for gene, count in zip(codes.T, SPACE.cardinalities, strict=True):
         assert np.bincount(gene, minlength=count) == pytest.approx(6000 / count, rel=0.3)
-    start = SPACE.parse("relu | gcn<0 | identity")
-    changed = [
-        (SPACE.encode(SPACE.mutate(start, generator)) != SPACE.encode(start)).mean()
-        for _ in range(3000)
-    ]
-    expected = 0.125 * (1 - 1 / SPACE.cardinalities).mean()
-    assert np.mean(changed) == pytest.approx(expected, rel=0.1)
 
 
 def test_one_seed_gives_one_code() -> None:

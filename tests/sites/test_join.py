@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 import autofgl
+from autofgl.errors import UserError
 from autofgl.federation.party import Context, Refused
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
-from autofgl.sites.join import LocalSite, SiteConfig
+from autofgl.runtime.settings import FederatedSettings
+from autofgl.sites.join import TEMPLATE, LocalSite, Policy, SiteConfig
 
 NAMES = ("client-0", "client-1", "client-2")
 
@@ -100,3 +102,35 @@ def test_another_graph_is_refused_in_a_run_under_way(
     with pytest.raises(Refused, match="not the one that this run was started on"):
         build(config)
     build(config, run="another")
+
+
+# What a site allows.
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("methods: [fedavgg]", "'fedavgg' is unknown"),
+        ("secure: [rot13]", "'rot13' is unknown"),
+        ("min_partys: 3", "min_partys"),
+        ("min_parties: 0", "min_parties"),
+        ("[", "not YAML"),
+    ],
+)
+def test_policies_with_mistakes_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "policy.yaml").write_text(text)
+    with pytest.raises(UserError, match=message):
+        Policy.read(tmp_path / "policy.yaml")
+
+
+def test_the_template_allows_all_and_its_lines_are_valid(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(TEMPLATE)
+    assert Policy.read(path) == Policy()
+    rules = [line[2:] for line in TEMPLATE.splitlines() if line.startswith("# ") and ": " in line]
+    path.write_text("\n".join(line for line in rules if line.split(":")[0].isidentifier()))
+    policy = Policy.read(path)
+    assert policy.min_parties == 3
+    assert policy.secure == ("ckks", "shares")
+    with pytest.raises(Refused):
+        policy.check("fedavg", "none", FederatedSettings(), 3)

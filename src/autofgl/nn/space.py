@@ -196,29 +196,12 @@ class Space:
 
     def random(self, generator: np.random.Generator) -> Genotype:
         """A code drawn gene by gene."""
-        return self.decode(self._draw(generator))
-
-    def crossover(
-        self, left: Genotype, right: Genotype, generator: np.random.Generator, rate: float = 0.5
-    ) -> Genotype:
-        """Uniform crossover: each gene comes from ``right`` with the given probability."""
-        swapped = generator.random(2 * self.layers + 2) < rate
-        return self.decode(np.where(swapped, self.encode(right), self.encode(left)))
-
-    def mutate(
-        self, genotype: Genotype, generator: np.random.Generator, rate: float = 0.125
-    ) -> Genotype:
-        """Each gene is drawn again with the given probability."""
-        hit = generator.random(2 * self.layers + 2) < rate
-        return self.decode(np.where(hit, self._draw(generator), self.encode(genotype)))
-
-    def _draw(self, generator: np.random.Generator) -> Code:
         code: Code = generator.integers(self.cardinalities)
         if self.stop is not None:
             previous = generator.integers(np.arange(1, self.layers + 1)) + 1
             ends = generator.random(self.layers) < self.stop
             code[2:-1:2] = np.where(ends, 0, previous)
-        return code
+        return self.decode(code)
 
 
 def fused_layers(genotype: Genotype, fusion: Fusion) -> tuple[int, ...]:

@@ -10,10 +10,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from autofgl.nn.conv.aggregation import GatedGraphConv, GENConv, GINConv
-from autofgl.nn.conv.attention import AGNNConv, FeaStConv, GATConv, GMMConv
+from autofgl.nn.conv.agnn import AGNNConv
+from autofgl.nn.conv.appnp import APPNPConv
+from autofgl.nn.conv.arma import ARMAConv
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
+from autofgl.nn.conv.feast import FeaStConv
+from autofgl.nn.conv.gat import GATConv
+from autofgl.nn.conv.gated_graph import GatedGraphConv
+from autofgl.nn.conv.gcn import GCNConv
+from autofgl.nn.conv.gen import GENConv
+from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.gmm import GMMConv
+from autofgl.nn.conv.sage import SAGEConv
+from autofgl.nn.conv.sgc import SGConv
 
 
 @dataclass(frozen=True)

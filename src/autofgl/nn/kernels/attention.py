@@ -51,8 +51,9 @@ class AttentionPattern:
         return spmm(self._tiled[heads], values, x.reshape(-1, width)).view(heads, -1, width)
 
 
-def mixed_sum(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tensor:
-    r"""For each target :math:`i`, :math:`\sum_j \sum_k w_{ij,k} \, \mathbf{m}_{j,k}`.
+def mixed_mean(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tensor:
+    r"""For each target :math:`i`, the mean over its sources j of
+    :math:`\sum_k w_{ij,k} \, \mathbf{m}_{j,k}`.
 
     Read by node and part, the messages are the rows of a matrix ``[n * K, C]`` and the weights the
     entries of a sparse matrix ``[n, n * K]``: one product, and nothing is rearranged.
@@ -61,7 +62,8 @@ def mixed_sum(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tens
     """
     parts = weights.shape[1]
     rows = messages.reshape(-1, messages.shape[1] // parts)
-    return spmm(_by_part(pattern, parts), weights.reshape(-1), rows)
+    total = spmm(_by_part(pattern, parts), weights.reshape(-1), rows)
+    return total / pattern.crow.diff().clamp(min=1).unsqueeze(1)
 
 
 class _EdgeSoftmax(Operation):

@@ -8,10 +8,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from autofgl.nn.conv import CONVOLUTIONS
-from autofgl.nn.conv.aggregation import GatedGraphConv, GINConv
-from autofgl.nn.conv.attention import AGNNConv, GATConv
+from autofgl.nn.conv.agnn import AGNNConv
+from autofgl.nn.conv.appnp import APPNPConv
+from autofgl.nn.conv.arma import ARMAConv
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.conv.propagation import APPNPConv, ARMAConv, GCNConv, SAGEConv, SGConv
+from autofgl.nn.conv.gat import GATConv
+from autofgl.nn.conv.gated_graph import GatedGraphConv
+from autofgl.nn.conv.gcn import GCNConv
+from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.sage import SAGEConv
+from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear

@@ -13,9 +13,14 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from autofgl.nn.conv.aggregation import GatedGraphConv, GENConv, GINConv
+from autofgl.nn.conv.appnp import APPNPConv
 from autofgl.nn.conv.base import Convolution
-from autofgl.nn.conv.propagation import APPNPConv, GCNConv, SAGEConv, SGConv
+from autofgl.nn.conv.gated_graph import GatedGraphConv
+from autofgl.nn.conv.gcn import GCNConv
+from autofgl.nn.conv.gen import GENConv
+from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.sage import SAGEConv
+from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
