@@ -44,9 +44,7 @@ def walk_of(name: str, secure: str, **settings: Any) -> Walk:
     checked = method_class.Settings(**settings)
     walk = Walk()
     with tempfile.TemporaryDirectory() as folder:
-        parties = {
-            graph.name: method_class.party(graph, checked, 0, secure) for graph in clients
-        }
+        parties = {graph.name: method_class.party(graph, checked, 0, secure) for graph in clients}
         engine = InProcess(parties, folder=Path(folder), workers=1)
         method = method_class(engine, checked, 0, secure)
         method.connect()
