@@ -4,7 +4,7 @@
 
 Every client keeps a constant share (``mixing=constant``), from 0, which is SFGNN without JS, to 1,
 which shares nothing. Printed for each α: validation and test accuracy, and the differences from
-share 0, seed by seed. Hyper-parameters are those of ``asfgnn-fig3``; seeds are none of its.
+share 0, seed by seed. Hyperparameters are those of ``asfgnn-fig3``; seeds are none of its.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""Hyper-parameters of ASFGNN's tables: the same search for each row, by validation.
+"""Hyperparameters of ASFGNN's tables: the same search for each row, by validation.
 
     python -m benchmarks.asfgnn_tuning --dataset planetoid:cora --groups "0,1,2,4|3,5,6" --trials 16
     python -m benchmarks.asfgnn_tuning --rows sfgnn without --alphas 0.6 0.7 0.8 0.9 --seeds 10 11
 
-Each row, all with the same network, is run with hyper-parameters that Bayesian optimisation
+Each row, all with the same network, is run with hyperparameters that Bayesian optimization
 proposes, the same for all clients; the first trial is the defaults. At the end each tries what the
 others found, since a dozen trials may miss by chance what is good for all. The loss is one minus
 the validation accuracy, its mean over the cuts of seeds that no table reports on, for each α. Test

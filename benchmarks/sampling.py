@@ -9,7 +9,7 @@ median of a size over that of the size before. `sources` are the nodes whose fea
 reads: on a small graph many draws meet the same node. `sampling MB` is the greatest memory of the
 sampling of one round, `peak MB` that of the process so far, building the graph included.
 
-*Sampling*: two convolutions with at most 25 and 10 neighbours, ours against PyG's NeighborLoader
+*Sampling*: two convolutions with at most 25 and 10 neighbors, ours against PyG's NeighborLoader
 on the same batches, in turn, on a graph of `--against` nodes. The loader needs pyg-lib or
 torch-sparse, which are no dependencies of ours; torch-sparse asks torch for one random number at a
 time, and most of its time goes there. A plain loop over nodes always runs. Self loops do not count.
@@ -49,7 +49,7 @@ class Client:
     matrix: Neighborhood
     x: Tensor
     y: Tensor
-    labelled: Ints
+    labeled: Ints
     rng: np.random.Generator
     weights: list[Tensor]
     sampling: list[float] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Client:
 
     @classmethod
     def draw(cls, nodes: int) -> "Client":
-        # Even degrees: with a heavy tail, a neighbour's degree would grow with the graph.
+        # Even degrees: with a heavy tail, a neighbor's degree would grow with the graph.
         settings = SyntheticSettings(
             nodes=nodes,
             degree=DEGREE,
@@ -75,14 +75,14 @@ class Client:
             matrix=Neighborhood.from_client(graph),
             x=torch.randn(nodes, FEATURES, generator=torch_rng),
             y=torch.from_numpy(graph.y),
-            labelled=np.arange(nodes),
+            labeled=np.arange(nodes),
             rng=rng,
             weights=[(0.1 * torch.randn(*s, generator=torch_rng)).requires_grad_() for s in shapes],
         )
 
     def sample(self, rules: Sequence[Rule]) -> list[Block]:
         """Blocks from the last convolution down."""
-        targets = draw_batch(self.labelled, BATCH, self.rng)
+        targets = draw_batch(self.labeled, BATCH, self.rng)
         return blocks(self.matrix, targets, rules, self.rng)
 
     def round(self, rules: Sequence[Rule]) -> None:

@@ -1,4 +1,4 @@
-"""SFGNN with hyper-parameters tuned for all clients together (ASFGNN).
+"""SFGNN with hyperparameters tuned for all clients together (ASFGNN).
 
 Run it with ``python examples/asfgnn.py``. Graph and settings are small, so that it
 takes a moment; for real work leave the settings out, or see ``autofgl methods asfgnn``.

@@ -1,4 +1,4 @@
-"""Graph convolution across clients, with a sampling policy that is learnt (FedGraph).
+"""Graph convolution across clients, with a sampling policy that is learned (FedGraph).
 
 Run it with ``python examples/fedgraph.py``. Graph and settings are small, so that it
 takes a moment; for real work leave the settings out, or see ``autofgl methods fedgraph``.

@@ -27,5 +27,5 @@ result = autofgl.run(
 )
 
 print(f"test accuracy {result.test_accuracy:.3f}, validation {result.val_accuracy:.3f}")
-print(f"found {result.figures['architecture']}")
+print(f"best architecture: {result.figures['architecture']}")
 print(f"report: {result.folder / 'report.html'}")

@@ -264,8 +264,7 @@ def test_a_run_whose_folder_is_deleted_ends_with_one_line(
     assert call("run", "fedavg", *words) == 1
     error = capsys.readouterr().err
     assert error.strip().splitlines() == [
-        f"autofgl: {out} was deleted or moved while its run was going on: the run has ended, "
-        "start it anew"
+        f"autofgl: {out} was deleted or moved during its run: the run has ended, start it again"
     ]
     assert not out.exists(), "nothing is written after it"
 

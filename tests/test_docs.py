@@ -1,4 +1,4 @@
-"""The pages of the documentation: tables from their sources, and plain words."""
+"""The pages of the documentation: tables from their sources, and files that exist."""
 
 import importlib.util
 import re
@@ -13,14 +13,6 @@ from autofgl.methods.privacy import WHO_LEARNS_WHAT
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-
-#: Words of our own making and British spellings, which no page has.
-DIALECT = re.compile(
-    r"\b(told|news|stake|toll|heat|learnt|sitting|root of all chance|patience lost"
-    r"|neighbour\w*|(?:un)?labelled|colour\w*|\w+isation\w*"
-    r"|(?:central|normal|regular|initial|optim)ise\w*)\b",
-    re.IGNORECASE,
-)
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +67,17 @@ def test_every_method_is_in_the_list(methods_page: str, hooks: ModuleType) -> No
 
 def test_settings_are_those_of_the_class(hooks: ModuleType) -> None:
     table = hooks.settings_table("fedavg")
-    assert "| `normalize_features` | `true` | scale every feature row to sum 1 |" in table
-    assert "number of codes, \\|P\\|" in hooks.settings_table("fl-agcns")
+    assert (
+        "| `normalize_features` | `true` | scale the features of each node to sum to 1 |" in table
+    )
+    assert (
+        "number of codes (encoded architectures) in the population, \\|P\\|"
+        in hooks.settings_table("fl-agcns")
+    )
 
 
 def test_the_site_uses_the_hook() -> None:
     assert "hooks: [docs/hooks.py]" in (ROOT / "mkdocs.yml").read_text()
-
-
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_pages_have_plain_words(path: Path) -> None:
-    assert [match[0] for match in DIALECT.finditer(path.read_text())] == []
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())

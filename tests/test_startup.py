@@ -62,6 +62,7 @@ MISTAKES = [
     (["compare", "fedavg"], "two methods at least"),
     (["compare", "fedavg", "separate", "--set", "hiden=3"], "hidden"),
     (["compare", "fedavg", "separate", "--seeds", "0"], "--seeds 0"),
+    (["compare", "fedavg", "separate", "--graphs", "absent.npz"], "absent.npz"),
     (["reproduce", "fl-agcns-tabel3"], "did you mean fl-agcns-table3"),
     (["reproduce", "fl-agcns-table3", "--datasets", "corra"], "did you mean cora"),
     (["reproduce", "fedgraph-fig7", "--rows", "sgae"], "did you mean sage"),

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_text
-from autofgl.config import Layers, RunConfig, check_config, sort_settings
-from autofgl.errors import GraphError, UserError
+from autofgl.config import Layers, RunConfig, check_config, check_files, sort_settings
+from autofgl.errors import UserError
 from autofgl.methods.catalog import METHODS, find_method, name_of
 from autofgl.runs.folder import Result, RunFolder
 
@@ -163,9 +163,7 @@ def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
     """The client graphs that a configuration names: files, or a dataset that is cut."""
     if not config.dataset and not config.graphs:
         raise UserError("this run was started on graphs in memory: resume it from Python")
-    for path in config.graphs:
-        if not Path(path).is_file():
-            raise GraphError(f"{path}: there is no such file")
+    check_files(config)
     if config.partitioned:
         from autofgl.graphs.partition import partition
 

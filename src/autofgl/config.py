@@ -5,12 +5,13 @@ Nothing here needs torch or NumPy, so that a mistake is answered at once.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from autofgl.errors import UserError, unknown_name
+from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
@@ -119,6 +120,13 @@ def _check_data(config: RunConfig) -> None:
     if files > 1 and config.clients not in (None, files):
         wrong = f"{files} graph files make {files} clients, not {config.clients}"
         raise UserError(f"{wrong}: leave --clients out")
+
+
+def check_files(config: RunConfig) -> None:
+    """Refuse graph files that do not exist, before anything is imported that could read them."""
+    for path in config.graphs:
+        if not Path(path).is_file():
+            raise GraphError(f"{path}: there is no such file")
 
 
 def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = None) -> Layers:

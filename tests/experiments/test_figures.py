@@ -217,7 +217,7 @@ def test_a_stopped_learning_goes_on_where_it_was(
         return original(self, op, *args, **kwargs)
 
     monkeypatch.setattr(InProcess, "call", interrupting)
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="run the same command"):
         run(out, rows=("ddpg",), seeds=1)
     monkeypatch.setattr(InProcess, "call", original)
     assert len(history(out, "policy", 0)) == 4

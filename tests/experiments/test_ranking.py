@@ -62,10 +62,10 @@ def test_the_verdict_names_leader_equals_and_the_cheapest() -> None:
     assert apart["separate"].significant
     said = " ".join(verdict(entries))
     assert "Most accurate: fl-agcns, 81 % ± 1 %" in said
-    assert "do not tell fedavg apart" in said
+    assert "do not distinguish fedavg" in said
     assert "Of these, fedavg needs the least time (2 s)" in said
     assert "separate" not in said
-    assert "One seed tells nothing" in " ".join(
+    assert "One seed does not show" in " ".join(
         verdict([summary("fedavg", 0.5), summary("separate", 0.4)])
     )
     assert verdict([]) == ["Nothing is finished yet."]

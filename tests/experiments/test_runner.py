@@ -99,7 +99,7 @@ def test_a_stopped_table_goes_on_where_it_was(
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     run(table, whole, seeds=1)
     stop_in_round(5, number, monkeypatch)  # the second round of the second cell
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="run the same command"):
         run(table, cut, seeds=1)
     monkeypatch.undo()
     assert [len(cell["runs"]) for cell in cells(cut).values()] == [1, 0]
@@ -117,7 +117,7 @@ def test_ctrl_c_between_rounds_says_how_to_go_on(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("autofgl.api.load_clients", pressed)
-    with pytest.raises(Interrupted, match="the same command goes on"):
+    with pytest.raises(Interrupted, match="run the same command"):
         run(make_table(), out)
 
 

@@ -45,7 +45,7 @@ def test_a_trial_says_that_it_has_diverged(small_clients: list[ClientGraph]) -> 
     again = model_of(small_clients[0], TrialModel, 1.0)
     again.load_state(decode(encode(model.state())))
     assert again.flags()["diverged"] == 1
-    with pytest.raises(AutoFGLError, match="client-0 is not finite any more: lower 'lr'"):
+    with pytest.raises(AutoFGLError, match="client-0 is no longer finite: lower 'lr'"):
         model_of(small_clients[0], LocalModel, np.nan).evaluate()
 
 

@@ -71,7 +71,7 @@ def test_a_client_is_killed_in_a_round_and_restarted(
     operators.kill(operators.kit(victim))
     operators.join(victim)
     said = operators.finish(process, 0)
-    assert f"{victim} can take part again: going on with all sites" in said
+    assert f"{victim} can take part again: continuing with all sites" in said
     assert_nothing_lost(operators.out("client"), calm)
 
 

@@ -68,7 +68,7 @@ def test_a_run_under_way_goes_on_with_enough(tmp_path: Path, said: StringIO) -> 
     coordinator = make(tmp_path, said, grace=-1.0, min_clients=2)
     reach(tmp_path, 5)
     assert coordinator._wait_for_sites(Sessions([["a"], ["a", "c"]])) == ["a", "c"]
-    assert said.getvalue() == "waiting for b, c\ngoing on without b\n"
+    assert said.getvalue() == "waiting for b, c\ncontinuing without b\n"
 
 
 def test_the_server_is_waited_for(
@@ -105,7 +105,7 @@ def test_jobs_follow_each_other_while_the_run_gets_further(
 
     monkeypatch.setattr(coordinator, "_run_job", run_job)
     assert coordinator.run(DataSummary(3)) == "result"
-    assert "b can take part again: going on with all sites\n" in said.getvalue()
+    assert "b can take part again: continuing with all sites\n" in said.getvalue()
     assert said.getvalue().count("a is lost: beginning a new job\n") == 8
 
 

@@ -15,7 +15,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Find and train graph neural networks on graphs that may not be pooled.",
+    help="Search and train graph neural networks on graphs that may not be pooled.",
     epilog="Example: autofgl run fedavg --dataset cora",
 )
 app.command("run", epilog=run.RUN_EXAMPLE)(run.run_command)
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     except typer.TyperException as error:
         _fail(error.format_message(), 2)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("interrupted; go on from the last checkpoint with autofgl run --resume DIR", 130)
+        _fail("interrupted; resume from the last checkpoint with autofgl run --resume DIR", 130)
     except AutoFGLError as error:
         _fail(str(error), error.exit_code)
     sys.exit(code if isinstance(code, int) else 0)

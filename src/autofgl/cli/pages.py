@@ -23,7 +23,7 @@ _console = Console()
 def report(
     folder: Annotated[Path, typer.Argument(help="Run folder, finished or not.")],
 ) -> None:
-    """Write report.html of a run that has none, or that has gone on since."""
+    """Write report.html for a run, or bring it up to date."""
     from autofgl.runs.folder import RunFolder
 
     RunFolder.open(folder)  # a wrong folder is refused before anything heavy is imported
@@ -37,11 +37,11 @@ def report(
 
 
 def watch(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run, going on or finished.")],
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 for any free one.")] = 8765,
+    folder: Annotated[Path, typer.Argument(help="Run folder, finished or not.")],
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.")] = 8765,
 ) -> None:
-    """Serve a run's report, which renews itself while the run goes on; Ctrl-C ends it."""
+    """Serve a run's report as a live page until Ctrl-C."""
     from autofgl.runs.folder import RunFolder
 
     RunFolder.open(folder)
@@ -52,35 +52,35 @@ def watch(
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            _console.print("no longer watched; the run goes on", highlight=False)
+            _console.print("stopped watching; the run continues", highlight=False)
 
 
 def compare(
     methods: Annotated[
         list[str],
         typer.Argument(
-            help="Methods, each with settings of its own if any: fedavg:model=gat,lr=0.02"
+            help="Methods, each with its own settings if needed: fedavg:model=gat,lr=0.02"
         ),
     ],
     dataset: Dataset = None,
     graphs: Graphs = None,
     clients: Clients = None,
-    partition: Annotated[str, typer.Option(help="How the graph is cut.")] = "metis",
+    partition: Annotated[str, typer.Option(help="How to cut the graph into clients.")] = "metis",
     secure: Secure = "none",
-    seeds: Annotated[int, typer.Option(help="Seeds of each method.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Number of seeds for each method.")] = 5,
     budget: Annotated[
-        str, typer.Option(help="Time for each run, the same for all, e.g. 90s, '10m cpu'.")
+        str, typer.Option(help="Time budget of each run, e.g. 90s or '10m cpu'.")
     ] = "10m",
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Settings, key=value …, for every method that reads them."),
+        typer.Option("--set", help="Settings for every method that has them: key=value …"),
     ] = None,
     data_root: DataRoot = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of the comparison; the same one goes on.")
+        Path, typer.Option(help="Folder of the comparison; give it again to resume.")
     ] = Path("runs/comparison"),
 ) -> None:
-    """Run methods on the same clients with the same seeds and budget, and say who is ahead."""
+    """Compare methods on the same clients, with the same seeds and budget."""
     from autofgl.config import parse_settings
     from autofgl.experiments.plan import Options, Setting, make_comparison, plan
 
@@ -100,7 +100,7 @@ def compare(
 def reproduce(
     name: Annotated[
         str,
-        typer.Argument(help="Table or figure, e.g. fl-agcns-table3 or fedgraph-fig7; list: all."),
+        typer.Argument(help="Table or figure, e.g. fedgraph-fig7; list shows all of them."),
     ] = "list",
     out: Annotated[
         Path | None, typer.Option(help="Folder of the table or figure. [default: runs/NAME]")
@@ -113,25 +113,25 @@ def reproduce(
         typer.Option(help="Rows of a table, or lines of a figure, to run. [default: all]"),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Seeds of each row. [default: each row's own number]")
+        int | None, typer.Option(help="Number of seeds for each row. [default: the row's own]")
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="Tables: time for each search, e.g. 90s, '10m cpu'. [default: 10m]"),
+        typer.Option(help="Tables: budget of each search, e.g. 90s or '10m cpu'. [default: 10m]"),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help="Figures: rounds of each training. [default: 100]")
+        int | None, typer.Option(help="Figures: training rounds of each run. [default: 100]")
     ] = None,
     episodes: Annotated[
-        int | None, typer.Option(help="Figures: episodes to learn a policy in. [default: 16]")
+        int | None, typer.Option(help="Figures: episodes of training a policy. [default: 16]")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One dataset, one seed, little time for each run.")
+        bool, typer.Option("--quick", help="One dataset, one seed and short runs.")
     ] = False,
     secure: Secure = "none",
     data_root: DataRoot = None,
 ) -> None:
-    """Run a paper's table, paper beside ours, or a figure. Stopped, the same command goes on."""
+    """Reproduce a table or figure of a paper. Run the same command again to resume."""
     from autofgl.experiments.papers import FIGURES, QUICK_BUDGET, TABLES, VIEWS
     from autofgl.experiments.plan import Options
 

@@ -21,24 +21,24 @@ Dataset: TypeAlias = Annotated[
 ]
 Graphs: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(help="Graph files, one for each client; one file with --clients is cut."),
+    typer.Option(help="Graph files, one for each client; a single file with --clients is cut."),
 ]
 Clients: TypeAlias = Annotated[int | None, typer.Option(help="Number of clients. [default: 3]")]
 DataRoot: TypeAlias = Annotated[
     str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
 ]
-Secure: TypeAlias = Annotated[str, typer.Option(help="Protection of sums: none, ckks or shares.")]
+Secure: TypeAlias = Annotated[str, typer.Option(help="Secure sums: none, ckks or shares.")]
 Out: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Run folder. [default: a new one below runs/]")
+    Path | None, typer.Option(help="Run folder. [default: a new one in runs/]")
 ]
-Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Go on with the run in this folder.")]
+Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Resume the run in this folder.")]
 
 
 def run_command(
     method: Annotated[
         str | None,
         typer.Argument(
-            help="Method (see autofgl methods), or module:Class or file.py:Class of your own; not "
+            help="Method (see autofgl methods), or your own as module:Class or file.py:Class; not "
             "needed with --resume."
         ),
     ] = None,
@@ -46,35 +46,36 @@ def run_command(
     graphs: Graphs = None,
     clients: Clients = None,
     partition: Annotated[
-        str | None, typer.Option(help="How the graph is cut, e.g. metis. [default: metis]")
+        str | None, typer.Option(help="How to cut the graph into clients. [default: metis]")
     ] = None,
     secure: Annotated[
         str | None,
-        typer.Option(help="Protection of sums: none, ckks or shares. [default: the method's own]"),
+        typer.Option(help="Secure sums: none, ckks or shares. [default: the method's own]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
     budget: Annotated[
-        str | None, typer.Option(help="Begin no round after this time, e.g. 90s, 1h30m, '10m cpu'.")
+        str | None,
+        typer.Option(help="Start no round after this time, e.g. 90s, 1h30m or '10m cpu'."),
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Settings, key=value …; see autofgl methods METHOD."),
+        typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="YAML file with these options; the command line wins.")
+        Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
-            help="What carries the messages: inprocess, or nvflare for a process per client with "
-            "mutual TLS between them. [default: inprocess]"
+            help="Where clients run: inprocess, or nvflare for one process per client with "
+            "mutual TLS. [default: inprocess]"
         ),
     ] = None,
     data_root: DataRoot = None,
     out: Out = None,
     resume: Resume = None,
 ) -> None:
-    """Run a method and leave a run folder with model, history and result."""
+    """Run a method; the run folder gets the model, history, results and a report."""
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
@@ -87,13 +88,13 @@ def predict_command(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
     graph: Annotated[Path, typer.Option(help="Graph file to classify.")],
     client: Annotated[
-        str | None, typer.Option(help="Whose model, where every client has its own.")
+        str | None, typer.Option(help="Client whose model to use, if each client has its own.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help=".csv or .npz to write. [default: GRAPH.predictions.csv]")
+        Path | None, typer.Option(help="Output, .csv or .npz. [default: GRAPH.predictions.csv]")
     ] = None,
 ) -> None:
-    """Write the predicted class of every node of a graph file."""
+    """Predict the class of every node in a graph file."""
     from autofgl.runs.export import predict, read_description, write_predictions
 
     read_description(folder)
@@ -110,10 +111,10 @@ def predict_command(
 
 def diagnose_command(
     folder: Annotated[Path, typer.Argument(help="Folder of an fl-agcns run.")],
-    networks: Annotated[int, typer.Option(help="Networks that are trained on their own.")] = 20,
-    rounds: Annotated[int, typer.Option(help="Rounds of each one's training.")] = 50,
+    networks: Annotated[int, typer.Option(help="Number of networks to train on their own.")] = 20,
+    rounds: Annotated[int, typer.Option(help="Training rounds of each network.")] = 50,
 ) -> None:
-    """Tell how well a search's SuperNet ranks networks: shared weights against own training."""
+    """Measure how well the SuperNet of an fl-agcns run ranks networks."""
     from autofgl import api
 
     measured = api.diagnose(folder, networks=networks, rounds=rounds, report=show_ranked)

@@ -39,7 +39,7 @@ def show_table(where: "Console", columns: tuple[str, ...], rows: Sequence[tuple[
 
 def list_methods(
     method: Annotated[
-        str | None, typer.Argument(help="Show this method's settings, and who learns what in it.")
+        str | None, typer.Argument(help="Method whose settings to show, and who learns what in it.")
     ] = None,
 ) -> None:
     """List the methods, or the settings of one and who learns what in it."""

@@ -15,7 +15,7 @@ app = typer.Typer(
     name="site",
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Run across real sites: certificates, server, sites, runs.",
+    help="Run across machines: certificates, server, sites, runs.",
     epilog="Example: autofgl site provision sites.yaml",
 )
 
@@ -27,7 +27,7 @@ def provision_command(
     project: Annotated[Path, typer.Argument(help="YAML with server, port, sites and days.")],
     out: Annotated[Path, typer.Option(help="Folder for the kits.")] = Path("kits"),
 ) -> None:
-    """Make a CA and a start-up kit for each machine; run again, it renews them all."""
+    """Make a CA and a startup kit for each machine; running it again renews them all."""
     read_config_file(project)
 
     from autofgl.sites.provisioning import provision_kits
@@ -36,9 +36,9 @@ def provision_command(
     show_line(f"server:       {kits.server}")
     show_line(f"coordinator:  {kits.coordinator} (same machine as the server)")
     for name, kit in kits.sites.items():
-        note = f"give it to {name}, over a safe way: it holds a private key"
+        note = f"send it to {name} over a secure channel: it contains a private key"
         show_line(f"site:         {kit} ({note})")
-    show_line(f"CA:           {kits.authority} (keep it off line)")
+    show_line(f"CA:           {kits.authority} (keep it offline)")
 
 
 @app.command("server", epilog="Example: autofgl site server --kit kits/server")
@@ -62,7 +62,7 @@ def join_command(
         Path | None, typer.Option(help="Folder for checkpoints. [default: KIT/state]")
     ] = None,
 ) -> None:
-    """Take part as a site, with its own graph and policy, until Ctrl-C."""
+    """Join as a site, with its own graph and policy, until Ctrl-C."""
     from autofgl.sites.provisioning import open_kit, prepare_site, run_kit
 
     opened = open_kit(kit, site=True)
@@ -82,7 +82,7 @@ def submit_command(
         str | None, typer.Option(help="With --resume: another time budget, e.g. 10m.")
     ] = None,
 ) -> None:
-    """Run at all sites, on the server's machine; sites and server may come and go meanwhile."""
+    """Start a run at all sites; call it on the server's machine."""
     if (run is None) == (resume is None):
         raise UserError("give either a run's YAML file or --resume DIR")
     if resume is not None:
@@ -100,7 +100,7 @@ def submit_command(
 
 @app.command("status", epilog="Example: autofgl site status --kits kits")
 def status_command(kits: _Kits = Path("kits")) -> None:
-    """Which sites are connected to the server."""
+    """Show which sites are connected to the server."""
     from autofgl.sites.provisioning import open_kit, site_status
 
     kit = open_kit(kits / "server", site=False)
@@ -111,9 +111,9 @@ def status_command(kits: _Kits = Path("kits")) -> None:
 @app.command("logs", epilog="Example: autofgl site logs --kit north -n 100")
 def logs_command(
     kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
-    lines: Annotated[int, typer.Option("--lines", "-n", help="How many lines.")] = 40,
+    lines: Annotated[int, typer.Option("--lines", "-n", help="Number of lines.")] = 40,
 ) -> None:
-    """The end of a kit's log and of its last job's."""
+    """Show the end of a kit's log and of its last job's log."""
     from autofgl.sites.provisioning import kit_logs
 
     show_line(kit_logs(kit, lines))
@@ -123,7 +123,7 @@ def logs_command(
 def stop_command(
     kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
 ) -> None:
-    """End the processes of a kit, those of jobs too."""
+    """Stop all processes of a kit, including its jobs."""
     from autofgl.federation.engines.nvflare import processes
 
     processes.stop_kits(kit)

@@ -216,12 +216,15 @@ class Run:
         )
 
     def check(self, options: Options) -> None:
-        """Refuse what cannot be run; of a comparison, whose settings are the user's, these too."""
+        """Refuse what cannot be run; a comparison's settings and files, the user's, count too."""
         config = self.config(options)
         if self.experiment.kind == "comparison":
-            from autofgl.config import sort_settings
+            from autofgl.config import check_files, sort_settings
+            from autofgl.runs.folder import RunFolder
 
             sort_settings(config)
+            if not RunFolder(self.folder(options.out)).finished:
+                check_files(config)
 
     def _method_settings(self, options: Options) -> dict[str, Any]:
         rounds = options.rounds_of(self.experiment)

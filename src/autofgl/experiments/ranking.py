@@ -103,10 +103,10 @@ def verdict(entries: Sequence[Summary]) -> list[str]:
         return [*said, "There is nothing to compare it with yet."]
     fewest = min(one.seeds for one in apart.values())
     if fewest < 2:
-        said.append("One seed tells nothing about chance: run more.")
+        said.append("One seed does not show how much results vary: run more.")
     elif level:
         names = ", ".join(entry.variant.label for entry in level)
-        said.append(f"{fewest} seeds do not tell {names} apart from it (p ≥ {LEVEL:g}).")
+        said.append(f"{fewest} seeds do not distinguish {names} from it (p ≥ {LEVEL:g}).")
     else:
         said.append(f"All others are behind it (p < {LEVEL:g}, {fewest} seeds).")
     said += _cheapest([first, *level])

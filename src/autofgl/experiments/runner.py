@@ -63,11 +63,11 @@ def run_experiment(pages: Pages, console: Console) -> None:
                 _say(console, f"[{number}/{len(runs)}] {run}")
                 failures += not _attempt(run, pages, console)
     except (Interrupted, KeyboardInterrupt) as stopped:
-        raise Interrupted("stopped; the same command goes on where it was") from stopped
+        raise Interrupted("stopped; run the same command again to resume") from stopped
     _say(console, pages.ending(_write(pages)))
     if failures:
         raise AutoFGLError(
-            f"{failures} of {len(runs)} runs failed; the same command tries them again"
+            f"{failures} of {len(runs)} runs failed; run the same command to try them again"
         )
 
 

@@ -102,7 +102,7 @@ class DataSettings(SyntheticSettings):
         default=0,
         ge=0,
         description="not private, to compare with GraphFL's public code: average the features over "
-        "so many hops of the whole graph before it is cut",
+        "this many hops of the whole graph before it is cut",
     )
 
     @field_validator("split")
@@ -151,8 +151,8 @@ DATASETS: dict[str, Dataset] = {
         "per-class",
     ),
     "synthetic": Dataset(
-        "block model with bag-of-words features, of any size (--set nodes=…)",
-        "2,000 nodes, about 10,000 edges, 500 features, 5 classes unless set otherwise",
+        "random graph with bag-of-words features, of any size (--set nodes=…)",
+        "2,000 nodes, about 10,000 edges, 500 features, 5 classes by default",
         "fraction",
     ),
     "planetoid:cora": Dataset(
@@ -181,12 +181,12 @@ DATASETS: dict[str, Dataset] = {
         "per-class",
     ),
     "corafull": Dataset(
-        "all of Cora, with 70 fields",
+        "citations between papers of 70 research areas, all of Cora",
         "19,793 nodes, 63,421 edges, 8,710 features, 70 classes",
         "per-class",
     ),
     "reddit": Dataset(
-        "posts that share commenters, split by time; needs about 9 GB of memory",
+        "posts linked by common commenters, split by time; needs about 9 GB of memory",
         "232,965 nodes, 57,307,946 edges, 602 features, 41 classes",
         "public",
     ),

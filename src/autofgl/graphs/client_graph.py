@@ -94,7 +94,7 @@ class ClientGraph:
 
     @cached_property
     def degree(self) -> Ints:
-        """Neighbours in the uncut graph, internal and across, without self loops, ``[n]``."""
+        """Neighbors in the uncut graph, internal and across, without self loops, ``[n]``."""
         source, target = self.edge_index
         internal = np.bincount(target[source != target], minlength=self.num_nodes)
         external = np.bincount(self.boundary.local, minlength=self.num_nodes)

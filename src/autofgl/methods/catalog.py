@@ -58,7 +58,7 @@ _SUMMARIES = {
     "graphfl": "clients meta-learn a network that adapts to few labels",
     "graphfl-ga": "graphfl with clients that configure themselves",
     "sfgnn": "own message passing for each client, one discriminator for all",
-    "asfgnn": "SFGNN with hyper-parameters tuned by Bayesian optimization",
+    "asfgnn": "SFGNN with hyperparameters tuned by Bayesian optimization",
 }
 #: How clients learn together, and who chooses what is trained.
 _PARTS = {

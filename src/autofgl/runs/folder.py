@@ -47,7 +47,7 @@ class RunFolder:
     def check_new(path: Path) -> None:
         """Refuse a folder that no run can be started in."""
         if (path / "config.yaml").exists():
-            ways = f"go on with it (--resume {path}) or choose another --out"
+            ways = f"resume it (--resume {path}) or choose another --out"
             raise UserError(f"{path} holds another run: {ways}")
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UserError(f"{path} is not an empty folder: choose another --out")
@@ -74,8 +74,8 @@ class RunFolder:
     def require(self) -> None:
         """Make sure that the folder of a run that is going on is still there."""
         if not self.config.is_file():
-            gone = f"{self.path} was deleted or moved while its run was going on"
-            raise RunFolderError(f"{gone}: the run has ended, start it anew")
+            gone = f"{self.path} was deleted or moved during its run"
+            raise RunFolderError(f"{gone}: the run has ended, start it again")
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -97,7 +97,7 @@ class RunFolder:
     def read_result(self) -> dict[str, Any]:
         """The final figures."""
         if not self.finished:
-            way = f"continue it with autofgl run --resume {self.path}"
+            way = f"resume it with autofgl run --resume {self.path}"
             raise UserError(f"{self.path} is not finished: {way}")
         return dict(json.loads(self.result.read_text()))
 

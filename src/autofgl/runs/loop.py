@@ -194,7 +194,7 @@ def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: bool
     if stop or returned or due:
         _save(method, folder, watch)
     if stop:
-        way = f"go on with: autofgl run --resume {folder.path}"
+        way = f"resume with: autofgl run --resume {folder.path}"
         raise Interrupted(f"stopped after round {method.round}; {way}")
     if returned:
         raise PartiesReturned(returned)

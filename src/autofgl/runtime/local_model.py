@@ -184,7 +184,7 @@ class LocalModel:
         for row, nodes, labels in zip(sums, self._nodes, self._labels, strict=True):
             row[:] = count_up(logits[nodes], labels)
         if not np.isfinite(sums).all():
-            raise AutoFGLError(f"the loss of {self.name} is not finite any more: lower 'lr'")
+            raise AutoFGLError(f"the loss of {self.name} is no longer finite: lower 'lr'")
         return sums.reshape(-1)
 
     @torch.no_grad()

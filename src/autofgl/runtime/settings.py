@@ -90,11 +90,11 @@ class TrainSettings(BaseModel):
     weight_decay: NonNegative = 5e-4
     """L2 penalty"""
     normalize_features: bool = True
-    """scale every feature row to sum 1"""
+    """scale the features of each node to sum to 1"""
     rounds: Whole = 200
     """rounds of the federation"""
     patience: Whole = 0
-    """stop early when the validation loss has not improved for so many rounds; 0: never"""
+    """stop early when validation loss has not improved for this many rounds; 0: never"""
     select: Literal["accuracy", "loss", "last"] = "loss"
     """which round's weights are kept: best validation accuracy (the loss breaks ties), lowest
     validation loss, or the last"""
@@ -125,11 +125,11 @@ class ClientsSettings(BaseModel):
     model_config = CONFIG
 
     min_clients: Count = 1
-    """fewer clients than this end the run"""
+    """the run ends when fewer clients than this are left"""
     secure_threshold: Whole = 0
     """fewest clients whose sum may be revealed; 0: the secure mode's own choice"""
     timeout: NonNegative = 0
-    """seconds that a client may take for a round; 0: no limit"""
+    """seconds a client may take for a round; 0: no limit"""
 
 
 class AveragingSettings(BaseModel):
@@ -155,11 +155,11 @@ class TrialSettings(BaseModel):
     model_config = CONFIG
 
     candidates: Count = 200
-    """networks that are tried"""
+    """networks to try"""
     candidate_rounds: Count = 50
-    """rounds that each of them is trained for"""
+    """training rounds of each"""
     finalists: Count = 3
-    """best networks that are trained to the end; federated validation picks one"""
+    """number of best networks to train fully; federated validation picks one"""
     fitness: Literal["loss", "accuracy"] = "accuracy"
     """what networks are compared by on validation nodes; of equally accurate ones the lower loss is
     better"""

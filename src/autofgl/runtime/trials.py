@@ -31,7 +31,7 @@ class Trial:
     """A trial that is over.
 
     Attributes:
-        candidate: What was tried: a recipe as text, or hyper-parameters by name.
+        candidate: What was tried: a recipe as text, or hyperparameters by name.
         loss: What a search minimizes; infinite without a result.
         val_accuracy, val_loss: Federated figures of its best round.
         rounds: For how many rounds.

@@ -89,7 +89,7 @@ class Coordinator:
 
     def _take_back(self, returned: PartiesReturned) -> None:
         """Take sites back, except those that are lost again and again before a checkpoint."""
-        self._tell(f"{returned}: going on with all sites")
+        self._tell(f"{returned}: continuing with all sites")
         for name in returned.parties:
             key = (name, checkpoint.last_part(self._folder.checkpoints, name))
             self._returns[key] = self._returns.get(key, 0) + 1
@@ -187,7 +187,7 @@ class Coordinator:
             if not missing:
                 return present
             if started and len(present) >= enough and time.monotonic() > deadline:
-                self._tell(f"going on without {', '.join(missing)}")
+                self._tell(f"continuing without {', '.join(missing)}")
                 return present
             if missing != announced:
                 self._tell(f"waiting for {', '.join(missing)}")

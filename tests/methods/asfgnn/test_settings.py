@@ -1,4 +1,4 @@
-"""Hyper-parameters of single clients, and the joint space of all."""
+"""Hyperparameters of single clients, and the joint space of all."""
 
 from typing import Any
 

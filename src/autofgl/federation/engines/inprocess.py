@@ -29,7 +29,7 @@ from autofgl.federation.payload import Payload, decode, encode, encoded_size, fr
 
 #: How long closing waits for parties that are still busy.
 _PATIENCE_S = 5.0
-_NOT_PART = "is not part of the federation any more"
+_NOT_PART = "is no longer part of the federation"
 
 #: A token for each party that may run at once. A queue, since it hands over in C: a
 #: ``threading.Semaphore`` took a fifth of a round of many small clients.

@@ -1,6 +1,6 @@
-"""SFGNN, and ASFGNN: SFGNN whose clients' hyper-parameters are tuned together (Algorithm 4).
+"""SFGNN, and ASFGNN: SFGNN whose clients' hyperparameters are tuned together (Algorithm 4).
 
-A trial of ASFGNN is a training of SFGNN from fresh weights with the hyper-parameters θ of all
+A trial of ASFGNN is a training of SFGNN from fresh weights with the hyperparameters θ of all
 clients. Its value M(θ) is the best mean of the clients' validation accuracies over its rounds,
 which the server learns from a secure sum. The best θ is then trained for ``rounds`` rounds.
 
@@ -68,7 +68,7 @@ class SFGNN(SharedTraining):
         self.training.start(each=_recipes(self._hyper))
 
     def finish(self) -> Outcome:
-        """The outcome, with every client's hyper-parameters."""
+        """The outcome, with every client's hyperparameters."""
         return with_hyper_parameters(self.training.finish(), self._hyper)
 
 
@@ -218,7 +218,7 @@ class ASFGNN(Method):
 def make_tuner(
     settings: ASFGNNSettings, genes: SearchSpace, seed: int, path: Path | None
 ) -> Searcher:
-    """Who proposes hyper-parameters."""
+    """Who proposes hyperparameters."""
     root = child_seed(seed, "tuner")
     if settings.searcher == "bayes":
         from autofgl.search.bayes import Bayes  # Optuna takes a while to import
@@ -228,7 +228,7 @@ def make_tuner(
 
 
 def with_hyper_parameters(outcome: Outcome, hyper: dict[str, dict[str, Any]]) -> Outcome:
-    """An outcome that names the hyper-parameters of every client in it."""
+    """An outcome that names the hyperparameters of every client in it."""
     own = {name: hyper[name] for name in outcome.specs}
     return replace(outcome, extra={**outcome.extra, "client_hyperparameters": own})
 

@@ -1,4 +1,4 @@
-"""Settings of SFGNN and ASFGNN, and the hyper-parameters of single clients."""
+"""Settings of SFGNN and ASFGNN, and the hyperparameters of single clients."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -40,19 +40,19 @@ class SFGNNSettings(ClientsSettings, TrainSettings):
     keep: Share = 0.5
     """mixing=constant: from 0, the mean, to 1, its own"""
     per_client: str = ""
-    """hyper-parameters of single clients, as in 'client-0 layers=4 lr=0.005; client-1 dropout=0'"""
+    """hyperparameters of single clients, as in 'client-0 layers=4 lr=0.005; client-1 dropout=0'"""
     collect_models: bool = False
     """put every client's whole network into the run folder; else message passing never leaves its
     client"""
 
 
 class ASFGNNSettings(SFGNNSettings):
-    """Trials of SFGNN with hyper-parameters that a searcher proposes, then a training to keep."""
+    """Trials of SFGNN with hyperparameters that a searcher proposes, then a training to keep."""
 
     searcher: Literal["bayes", "random", "grid"] = "bayes"
-    """who proposes hyper-parameters; grid needs lists"""
+    """who proposes hyperparameters; grid needs lists"""
     trials: Count = 30
-    """hyper-parameter sets that are tried"""
+    """hyperparameter sets that are tried"""
     trial_rounds: Count = 100
     """rounds of a trial"""
     startup: Count = 10
@@ -60,7 +60,7 @@ class ASFGNNSettings(SFGNNSettings):
     pruning: bool = False
     """end trials early that are worse than the median so far"""
     joint: bool = True
-    """hyper-parameters of every client on its own, in one space; false: the same for all clients"""
+    """hyperparameters of every client on its own, in one space; false: the same for all clients"""
     tune_dropout: str = Field(default="0..0.6", description=f"values of dropout; {_FORM}")
     tune_weight_decay: str = "1e-5..1e-2 log"
     """values of weight_decay; empty: not tuned"""
@@ -79,7 +79,7 @@ class ASFGNNSettings(SFGNNSettings):
 
 
 def hyper_parameters(settings: SFGNNSettings, clients: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Every client's hyper-parameters; a UserError if ``per_client`` has what does not fit."""
+    """Every client's hyperparameters; a UserError if ``per_client`` has what does not fit."""
     given = _read_per_client(settings.per_client, clients)
     own = {name: changed(settings, given.get(name, {}), "per_client") for name in clients}
     return {
@@ -102,7 +102,7 @@ def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace
 def by_client(
     chromosome: Mapping[str, Any], fixed: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Hyper-parameters of every client: the chromosome's, else the fixed ones."""
+    """Hyperparameters of every client: the chromosome's, else the fixed ones."""
     return {
         client: {
             name: chromosome.get(f"{client}.{name}", chromosome.get(name, value))

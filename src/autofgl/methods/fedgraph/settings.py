@@ -28,8 +28,8 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     """L2 penalty; Adam makes a full step of it wherever a client's own gradient is zero, as with
     features that none of its nodes has"""
     normalize_features: bool = False
-    """scale every feature row to sum 1; a word that few clients have moves by a fraction of 'lr' in
-    a round, and small features then take thousands of rounds"""
+    """scale the features of each node to sum to 1; a word that few clients have moves by a
+    fraction of 'lr' in a round, and small features then take thousands of rounds"""
     layers: int = Field(2, ge=1, le=8)
     """number K of graph convolutions"""
     rounds: Whole = 300

@@ -29,23 +29,23 @@ class SpaceSettings(BaseModel):
     model_config = CONFIG
 
     rounds: Whole = 600
-    """rounds of the federation, at most"""
+    """maximum number of rounds of the final training"""
     patience: Whole = 100
-    """stop early when the validation loss has not improved for so many rounds; 0: never"""
+    """stop early when validation loss has not improved for this many rounds; 0: never"""
     layers: int = Field(6, ge=1, le=12)
-    """most layers of a network, L"""
+    """maximum number of layers of a network, L"""
     types: str = Field(
         default=",".join(PAPER_TYPES),
-        description="kinds of layers to choose from, separated by commas: the paper's twelve, and "
-        f"beyond it {', '.join(kind for kind in LAYER_TYPES if kind not in PAPER_TYPES)}",
+        description="layer types to choose from, separated by commas: the paper's twelve, or also "
+        f"{', '.join(kind for kind in LAYER_TYPES if kind not in PAPER_TYPES)}",
     )
     layer_dropout: float = Field(0.0, ge=0, lt=1)
     """dropout before every convolution"""
     fusion: Literal["all", "leaves"] = "all"
-    """which layers' outputs are averaged"""
+    """whose outputs are averaged: all layers, or only those that no other layer uses"""
     stop: Share = 0.3
-    """probability that a random network ends before a given layer; the paper's uniform genes would
-    end every second one before its first"""
+    """probability that a random network ends before a given layer; with the paper's uniform genes,
+    every second network would have no layers"""
 
     @field_validator("types")
     @classmethod
@@ -59,45 +59,44 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
 
     population: int = Field(60, ge=2)
-    """number of codes, |P|"""
+    """number of codes (encoded architectures) in the population, |P|"""
     generations: Count = 250
-    """generations, E_evo"""
+    """number of generations, E_evo"""
     weight_steps: Count = 5
-    """SuperNet steps in a generation, E_weight"""
+    """training steps of the SuperNet in a generation, E_weight"""
     warmup: Whole = 25
-    """first generations that train the SuperNet on random codes and do not evolve; the paper has
-    none"""
+    """first generations, which only train the SuperNet, on random codes; none in the paper"""
     codes_per_step: Whole = 20
-    """codes of P that a SuperNet step samples; 0: all, as in the paper"""
+    """codes sampled for each SuperNet step; 0: the whole population, as in the paper"""
     optimizers: Literal["both", "controller", "clients"] = "both"
-    """who evolves (the paper's ablation)"""
+    """who evolves the population (the paper's ablation)"""
     objectives: str = "loss,params"
-    """what codes are compared by: loss or accuracy on validation nodes, and, separated by commas,
-    params and latency"""
+    """what codes are ranked by, separated by commas: first validation loss or accuracy, then
+    params, latency or both"""
     start: str = ""
-    """known architectures to begin with, separated by ';', as in 'relu | gcn<0 gcn<1 | identity'"""
+    """architectures to start from, separated by ';', such as 'relu | gcn<0 gcn<1 | identity'"""
     per_predecessor: bool = False
     """a convolution for each predecessor, as in the authors' code"""
     search_lr: NonNegative = 0.005
-    """learning rate of the SuperNet; 0: that of the training"""
+    """learning rate of the SuperNet; 0: lr"""
     search_weight_decay: NonNegative = 0
-    """L2 penalty on the SuperNet; the mean gradient of many networks is small, and a usual penalty
-    would outweigh it"""
+    """L2 penalty on the SuperNet; the mean gradient of many networks is small, so the usual penalty
+    would dominate it"""
     trials: Whole = 40
-    """codes that are trained briefly on their own, to choose the finalists: the best of the search,
-    then their offspring; 0: shared weights alone choose"""
+    """networks to train briefly on their own to choose the finalists: the best of the search, then
+    their offspring; 0: choose by shared weights only"""
     search_share: float = Field(0.5, gt=0, le=1)
-    """share of a time budget after which trials begin, all generations made or not"""
+    """share of the time budget after which trials begin, even if generations remain"""
     trial_rounds: Count = 100
-    """rounds of such a training; after 50 networks that learn fast look best"""
+    """training rounds of each trial; after only 50, networks that learn fast look best"""
     finalists: Count = 3
-    """best codes that are trained; federated validation picks one"""
+    """number of best networks to train fully; federated validation picks one"""
     tournament: Count = 3
-    """size of the tournaments"""
+    """size of a selection tournament"""
     crossover: Share = 0.5
-    """share of genes that are swapped"""
+    """share of genes swapped in a crossover"""
     mutation: Share = 0.125
-    """mutation rate of each gene"""
+    """probability that a gene mutates"""
 
     @field_validator("objectives")
     @classmethod
@@ -148,7 +147,7 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     search_weight_decay: NonNegative = 0
     """L2 penalty on the SuperNet's weights in the search"""
     search_lr: NonNegative = 0
-    """learning rate of the SuperNet; 0: that of the training"""
+    """learning rate of the SuperNet; 0: lr"""
     arch_lr: Positive = 0.01
     """learning rate of the architecture parameters; DARTS has 3e-4 for many more steps, which a few
     hundred would hardly move"""

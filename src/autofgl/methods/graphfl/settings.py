@@ -37,7 +37,7 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     lr: Positive = 0.01
     """rate of the outer step"""
     normalize_features: bool = False
-    """scale every feature row to sum 1; the bias then adapts faster than the rest"""
+    """scale the features of each node to sum to 1; the bias then adapts faster than the rest"""
     rounds: Whole = 100
     """rounds of the federation"""
     select: Literal["accuracy", "loss", "last"] = "last"
@@ -69,9 +69,9 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     """whether clients adapt in the test phase: always, or if the federation's validation accuracy
     is no worse with it than without"""
     new_clients: Whole = 0
-    """so many clients, the last, never train and only adapt"""
+    """number of clients, the last ones, that never train and only adapt"""
     unseen_classes: Whole = 0
-    """so many classes, chosen by the seed, are in no task: only the test phase adapts to them"""
+    """number of classes, chosen by the seed, that only the test phase adapts to"""
     participation: float = Field(1.0, gt=0, le=1)
     """share of the clients that train in a round"""
 
@@ -117,8 +117,8 @@ class GraphFLGASettings(GraphFLSettings):
     evolve_structure: bool = True
     """whether the network is in the chromosome, or the rates alone"""
     structure_after: Whole = 5
-    """for so many rounds clients keep the shape of the environment's network: before it is trained,
-    any other may seem better"""
+    """for this many rounds clients keep the shape of the environment's network: before it is
+    trained, any other may seem better"""
     structure_margin: NonNegative = 1.0
     """standard errors by which a network of another shape than the environment's must be better on
     the client's validation nodes"""
@@ -150,7 +150,7 @@ class GraphFLGASettings(GraphFLSettings):
     threshold: Share = 0.7
     """mode=threshold: a client with less validation accuracy evolves"""
     adopt_after: Whole = 0
-    """mode=parallel: wait for a result and adopt it so many rounds after its start, so that a run
+    """mode=parallel: wait for a result and adopt it this many rounds after its start, so that a run
     repeats exactly; 0: adopt it when it is ready"""
 
     @field_validator("model", "families", "optimizers")

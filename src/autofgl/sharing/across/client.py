@@ -206,7 +206,7 @@ class AcrossClient(Summing, Party):
             self._optimizer.step()
             loss = float(mean.detach())
         if not np.isfinite(loss):
-            raise AutoFGLError(f"the loss of {self._name} is not finite any more: lower 'lr'")
+            raise AutoFGLError(f"the loss of {self._name} is no longer finite: lower 'lr'")
         self._cost += done.cost
         if "report" not in self._ask:
             return {}
@@ -219,7 +219,7 @@ class AcrossClient(Summing, Party):
         return {"update": self.sums.protect(self._ask["report"], update)}
 
     def _report(self, done: Pass) -> Payload:
-        """Metrics of all labelled nodes."""
+        """Metrics of all labeled nodes."""
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes in zip(sums, self._evaluated(), strict=True):
             row[:] = count_up(done.output[np.searchsorted(done.batch, nodes)], self._labels[nodes])

@@ -167,7 +167,7 @@ class NVFlare:
         outcomes: dict[str, Payload | Failure] = {}
         for name in called:
             if name not in futures:
-                gone = self._lost.get(name, "is not part of the federation any more")
+                gone = self._lost.get(name, "is no longer part of the federation")
                 outcomes[name] = Failure("lost", gone)
                 continue
             answer = watch.wait(name, deadline)
