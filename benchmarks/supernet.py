@@ -29,7 +29,7 @@ from autofgl.nn.models.base import ACTIVATION_FUNCTIONS
 from autofgl.nn.space import Genotype, Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
-from autofgl.search import Codes
+from autofgl.search.space import Codes
 from autofgl.seeding import numpy_generator, torch_generator
 
 HIDDEN, STEPS = 64, 5

@@ -75,15 +75,9 @@ def client_accuracies(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
 
 @dataclass
 class BestRound:
-    """Remembers the best round so far, by validation.
+    """Remembers the best round so far, by validation, and counts those without a lower loss."""
 
-    Attributes:
-        select: ``accuracy`` (the loss breaks ties), ``loss`` or ``last``.
-        round: The best round, -1 before the first.
-        since_lower_loss: Rounds since the validation loss was lowest, for patience.
-    """
-
-    select: str
+    select: str  # accuracy (the loss breaks ties), loss or last
     round: int = -1
     accuracy: float = -1.0
     loss: float = float("inf")

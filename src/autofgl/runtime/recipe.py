@@ -23,13 +23,7 @@ _PLAIN = re.compile(r'[^\s"]+')
 
 
 class Recipe(BaseModel):
-    """What is trained, and how.
-
-    Attributes:
-        sharing: Name of the way of sharing.
-        network: Family of a fixed network, or a searched one as text.
-        settings: Settings that differ from the run's.
-    """
+    """What is trained, and how: a way of sharing, a network as text, and settings that differ."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -57,12 +57,7 @@ class NetworkSettings(BaseModel):
 
 
 class ServerData(NamedTuple):
-    """Data that the server itself is to have: a graph file, or else a share of the clients' nodes.
-
-    Attributes:
-        share: Share of the nodes that are kept from all clients.
-        file: Graph file; it comes before the share.
-    """
+    """Data that the server itself is to have: a graph file, or else a share of all nodes."""
 
     share: float = 0.0
     file: str = ""

@@ -39,16 +39,12 @@ class Ending:
 
 
 class SharingClient(ABC):
-    """The client half of a way of sharing: what a client takes in, contributes and keeps.
-
-    Attributes:
-        local: The network that it trains.
-        reveal: Who reads the summed update, the server or the clients alone.
-        one_sum: Whether figures and update travel in one sum: a secure sum costs a round trip.
-    """
+    """The client half of a way of sharing: what a client takes in, contributes and keeps."""
 
     local: LocalModel
+    #: Who reads the summed update, the server or the clients alone.
     reveal: Reveal = "server"
+    #: Whether figures and update travel in one sum: a secure sum costs a round trip.
     one_sum: bool = False
     #: Attributes that a checkpoint has.
     saved: ClassVar[tuple[str, ...]] = ("local",)
@@ -174,17 +170,11 @@ class SharingServer(ABC):
 
 @dataclass(frozen=True)
 class Sharing:
-    """A way of learning together: its two halves.
-
-    Attributes:
-        name: Its name in recipes.
-        server: Makes the server half.
-        client: Makes the client half from data, recipe, settings and secure mode; ``trial`` says
-            that test nodes are left alone and that the network may diverge.
-        spec: The network of some settings, sized for a graph.
-    """
+    """A way of learning together: its name in recipes, its two halves, and its networks."""
 
     name: str
     server: Callable[[Clients, Any, int], SharingServer]
+    #: From data, recipe, settings, secure mode, and whether it is a trial: test nodes are then left
+    #: alone, and the network may diverge.
     client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
     spec: Callable[[ClientGraph, Any], NetworkSpec]

@@ -28,23 +28,14 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial that is over.
+    """A trial that is over, with the federated figures of its best round."""
 
-    Attributes:
-        candidate: What was tried: a recipe as text, or hyperparameters by name.
-        loss: What a search minimizes; infinite without a result.
-        val_accuracy, val_loss: Federated figures of its best round.
-        rounds: For how many rounds.
-        ending: ``done``, ``pruned`` (ended early), ``diverged``, or ``failed`` (a client was lost,
-            so that it says nothing).
-    """
-
-    candidate: Any
-    loss: float
+    candidate: Any  # a recipe as text, or hyperparameters by name
+    loss: float  # what a search minimizes; infinite without a result
     val_accuracy: float
     val_loss: float
     rounds: int
-    ending: str
+    ending: str  # done, pruned (ended early), diverged, or failed (a client was lost)
 
     @property
     def useful(self) -> bool:

@@ -21,9 +21,7 @@ from autofgl.seeding import numpy_generator
 
 @dataclass(frozen=True)
 class Ranked:
-    """A network's federated validation figures with shared weights, and after a training of its
-    own.
-    """
+    """A network's federated validation figures, with shared weights and trained alone."""
 
     genotype: str
     shared_loss: float

@@ -67,10 +67,6 @@ class Linear(nn.Module):
             return operator @ x @ self.weight
         return operator @ (x @ self.weight)
 
-    def extra_repr(self) -> str:
-        """Sizes, for ``repr``."""
-        return f"{self.in_channels}, {self.out_channels}, bias={self.bias is not None}"
-
 
 @runtime_checkable
 class Resettable(Protocol):
