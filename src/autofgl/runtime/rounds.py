@@ -47,6 +47,7 @@ class RoundClient(Summing, Party):
     ) -> None:
         super().__init__(context, secure, settings.secure_threshold)
         self.data = data
+        data.inputs(settings.normalize_features)  # laid out now: a call has a time limit
         self.settings = settings
         self._ways = ways
         self._secure = secure
