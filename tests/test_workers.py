@@ -32,8 +32,8 @@ WORK = "worker_tasks:work"
 
 @pytest.fixture(autouse=True)
 def _tasks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = os.environ.get("PYTHONPATH", "")
-    monkeypatch.setenv("PYTHONPATH", f"{HERE}{os.pathsep}{known}")
+    given = os.environ.get("PYTHONPATH")  # an empty entry would stand for the working directory
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(HERE), given])))
 
 
 @pytest.fixture
@@ -143,8 +143,10 @@ def test_a_worker_killed_at_work_is_an_error(pool: WorkerPool) -> None:
 
 def test_a_worker_killed_while_idle_is_replaced(pool: WorkerPool) -> None:
     before = about(pool)["pid"]
+    process = pool.workers[0].process
+    assert process is not None
     os.kill(before, signal.SIGKILL)
-    until(lambda: ended(before))
+    until(lambda: process.poll() is not None)  # all of its threads are gone
     assert about(pool)["pid"] != before
 
 
