@@ -113,3 +113,14 @@ def test_public_names() -> None:
         assert getattr(autofgl, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         _ = autofgl.nonsense
+
+
+def test_completion_shows_the_public_names() -> None:
+    assert set(autofgl.__all__) <= set(dir(autofgl))
+
+
+@pytest.mark.parametrize("part", ["runtime", "sharing", "methods"])
+def test_methods_know_no_engine(part: str) -> None:
+    for path in (SOURCE / part).rglob("*.py"):
+        engines = [name for name in imported(path.read_text()) if ".engines" in name]
+        assert not engines, f"{path} imports {engines}"
