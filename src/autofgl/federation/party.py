@@ -7,6 +7,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import CheckpointError, Payload, read_payload, write_payload
+from autofgl.identity import Identity
 
 
 class Refused(AutoFGLError):
@@ -31,11 +32,25 @@ class Peers(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What a party learns when it is built: its name, those of all parties in order, its peers."""
+    """What a party learns when it is built.
+
+    Attributes:
+        name: Its own name.
+        parties: Names of all parties, in order.
+        peers: Its line to the others.
+        run: Names the run; keys are bound to it.
+        identity: Proves who it is to the others, so that a server cannot take its place.
+        min_parties: Fewest parties whose sum it helps to reveal, whatever the server asks for.
+        ledger: File in which it notes the sums that it took part in, over restarts.
+    """
 
     name: str
     parties: Sequence[str]
     peers: Peers = field(repr=False)
+    run: str = ""
+    identity: Identity | None = field(default=None, repr=False)
+    min_parties: int = 0
+    ledger: Path | None = None
 
 
 class Party:

@@ -119,7 +119,14 @@ class Summing:
 
     def __init__(self, context: Context, secure: str, threshold: int) -> None:
         self.sums: SumClient = make_client(
-            secure, name=context.name, parties=context.parties, threshold=threshold or None
+            secure,
+            name=context.name,
+            parties=context.parties,
+            threshold=threshold or None,
+            min_parties=context.min_parties,
+            run=context.run,
+            identity=context.identity,
+            ledger=context.ledger,
         )
 
     def secure(self, payload: Payload) -> Payload:

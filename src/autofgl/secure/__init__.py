@@ -29,8 +29,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from autofgl.errors import AutoFGLError, UserError, unknown_name
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from numpy.typing import NDArray
+
+    from autofgl.identity import Identity
 
 MODES = ("none", "ckks", "shares", "shares-additive")
 
@@ -75,12 +79,20 @@ class SumSettings:
             choice if not given.
         shared_secret: Bytes that all parties were given by hand and the server was not. With them
             not even a server that cheats at the key exchange can read along.
+        min_parties: Fewest parties whose sum a party helps to reveal, whatever the threshold.
+        run: Names the run; keys are bound to it.
+        identity: Proves who the party is to the others.
+        ledger: File in which a party notes the sums that it took part in, over restarts.
     """
 
     parties: tuple[str, ...]
     threshold: int | None = None
     fraction_bits: int | None = None
     shared_secret: bytes = field(default=b"", repr=False)
+    min_parties: int = 0
+    run: str = ""
+    identity: Identity | None = field(default=None, repr=False)
+    ledger: Path | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.parties)) != len(self.parties):
@@ -157,11 +169,17 @@ def make_client(
     threshold: int | None = None,
     fraction_bits: int | None = None,
     shared_secret: bytes = b"",
+    min_parties: int = 0,
+    run: str = "",
+    identity: Identity | None = None,
+    ledger: Path | None = None,
 ) -> SumClient:
     """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``."""
     if name not in parties:
         raise UserError(f"'{name}' is not one of the parties {', '.join(parties)}")
-    settings = SumSettings(tuple(parties), threshold, fraction_bits, shared_secret)
+    settings = SumSettings(
+        tuple(parties), threshold, fraction_bits, shared_secret, min_parties, run, identity, ledger
+    )
     return _sides(mode)[0](name, settings)
 
 
