@@ -17,7 +17,7 @@ from autofgl.federation.payload import Payload, encode
 from autofgl.secure import SecureSumError, SumRefused
 from autofgl.secure.shares.masks import FRACTION_BITS
 
-PHASES = ["keys", "roster", "lead", "group", "protect", "settle", "unmask"]
+PHASES = ["keys", "roster", "group", "protect", "settle", "unmask"]
 
 
 def expected(vectors: dict[str, Any], contributors: Any) -> Any:
@@ -36,8 +36,7 @@ def expected(vectors: dict[str, Any], contributors: Any) -> Any:
         ({"p00": "protect", "p04": "unmask"}, "1234"),
         ({"p00": "keys", "p04": "unmask"}, "1234"),
         ({"p00": "roster", "p04": "protect"}, "123"),
-        ({"p00": "lead"}, "1234"),
-        ({"p00": "lead", "p01": "lead"}, "234"),
+        ({"p00": "group", "p01": "group"}, "234"),
         ({"p02": "group", "p01": "settle"}, "0134"),
     ],
 )
@@ -115,7 +114,7 @@ def test_below_the_threshold_nothing_is_revealed(lost_at: dict[str, str]) -> Non
 def test_setup_below_the_threshold_is_an_error() -> None:
     network = SumNetwork("shares", 4, threshold=3)
     network.lost_at = {"p00": "keys", "p03": "group"}
-    with pytest.raises(SecureSumError, match=r"needs 3 parties, 2 answered .*p00, p03"):
+    with pytest.raises(SecureSumError, match=r"needs 3 parties, 2 are left; .*p00, p03"):
         network.ready()
 
 
@@ -309,7 +308,7 @@ def test_a_lost_party_loses_the_sum(phase: str) -> None:
         network.sum("t", draw(network.parties))
 
 
-@pytest.mark.parametrize("phase", ["keys", "roster", "lead", "group"])
+@pytest.mark.parametrize("phase", ["keys", "roster", "group"])
 def test_keys_need_every_party(phase: str) -> None:
     network = SumNetwork("shares-additive", 3)
     network.lost_at = {"p00": phase}
