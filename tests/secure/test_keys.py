@@ -165,7 +165,7 @@ def test_parties_without_identities_agree_among_themselves_only() -> None:
     network = SumNetwork("shares", 2, identity=None).ready()
     assert network.sum("t", draw(network.parties))["w"].size == 40
     network.clients["p00"]._ring._identity = GroupSecret("p00", SECRET)  # type: ignore[attr-defined]
-    with pytest.raises(SecureSumError, match="2 parties, 1 are left; the others do not .* p01"):
+    with pytest.raises(SecureSumError, match=r"1 are left; the others do not .* p01"):
         network.ready()
 
 
@@ -201,9 +201,7 @@ def test_one_party_that_answers_nonsense_is_left_out(spoiled: Alter) -> None:
 def test_nobody_answers() -> None:
     network = SumNetwork("ckks", 2)
     network.lost_at = {"p00": "group", "p01": "group"}
-    with pytest.raises(
-        SecureSumError, match="needs 2 parties, 0 are left; no answer from p00, p01"
-    ):
+    with pytest.raises(SecureSumError, match="0 are left; no answer from p00, p01"):
         network.ready()
 
 

@@ -3,6 +3,8 @@
 Messages may come from anybody: fields are taken out of them by functions that check them.
 """
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -147,6 +149,13 @@ class Header:
     reveal: str
     fraction_bits: int
     layout: Layout
+
+    @property
+    def digest(self) -> bytes:
+        """Names the sum, its reader and its shapes, whatever the keys."""
+        shapes = list(self.layout.items())
+        text = json.dumps([self.tag, self.reveal, self.fraction_bits, shapes])
+        return hashlib.sha256(text.encode()).digest()
 
     def to_payload(self) -> Payload:
         """The header as it travels."""

@@ -69,7 +69,7 @@ def test_a_party_decrypts_only_what_was_for_the_server() -> None:
         Request("parties").decrypt()
     with pytest.raises(SumRefused, match="for the server to read"):
         Request().decrypt(tag="another")
-    with pytest.raises(SumRefused, match="2 or more parties only"):
+    with pytest.raises(SumRefused, match="a sum of 2 or more"):
         Request().decrypt(contributors=["p00"])
     with pytest.raises(SecureSumError, match="other keys"):
         Request().decrypt(session=b"other")
@@ -97,3 +97,16 @@ def test_keys_do_not_show() -> None:
     network.sum("t", draw(network.parties))
     key = network.clients["p00"]._ring.group_key("ckks", size=64)  # type: ignore[attr-defined]
     assert all(key not in encode(message) for message in network.server_view)
+
+
+@pytest.mark.parametrize("count", [2, 3, 50])
+def test_the_largest_values_are_exact_however_they_lie(count: int) -> None:
+    """Masks spread every vector over all coefficients, one that is the same everywhere too."""
+    network = SumNetwork("ckks", count).ready()
+    steps = ckks.capacity(count) // count
+    signs = np.random.default_rng(count).choice([-1, 1], 9000)
+    for tag, values in {"same": np.ones(9000), "signs": signs}.items():
+        value = values * steps * 2.0**-ckks.FRACTION_BITS
+        assert np.array_equal(
+            network.sum(tag, dict.fromkeys(network.parties, {"w": value}))["w"], count * value
+        )

@@ -16,11 +16,13 @@ from autofgl.secure import (
     SumVectors,
     Total,
 )
-from autofgl.secure.ckks import FRACTION_BITS, capacity
+from autofgl.secure.ckks import FRACTION_BITS, capacity, mask_bits
+from autofgl.secure.ckks.binding import SumMasks
 from autofgl.secure.ckks.cipher import SEED_BYTES
 from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
 from autofgl.secure.contributions import FixedPoint, Header, flatten, take_field, take_names
 from autofgl.secure.keys import KeyedClient, KeyedServer
+from autofgl.secure.shares.masks import threshold_of
 
 
 class CkksClient(KeyedClient):
@@ -28,12 +30,14 @@ class CkksClient(KeyedClient):
 
     def __init__(self, name: str, settings: SumSettings) -> None:
         self._count = len(settings.parties)
-        self._fewest = settings.at_least(2)
-        super().__init__(name, settings, self._fewest)
+        threshold = threshold_of(settings)
+        self._fewest = max(threshold, settings.min_parties)
+        super().__init__(name, settings, threshold)
         bits = settings.precision(FRACTION_BITS)
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
+        self._opened: dict[str, list[str]] = {}  # contributors to sums that this party opened
         self._phases["decrypt"] = self._decrypt
 
     def protect(
@@ -42,43 +46,65 @@ class CkksClient(KeyedClient):
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
         layout, flat = flatten(vectors)
-        ciphertexts = self._ready().encrypt(self._fixed_point.encode(flat))
-        self._readers[tag] = reveal
         header = Header(tag, self._ring.session, reveal, self._fixed_point.fraction_bits, layout)
+        position = self._ring.roster.index(self._ring.name)
+        masked = self._masks(header).mask(self._fixed_point.encode(flat), position)
+        ciphertexts = self._ready().encrypt(masked)
+        self._readers[tag] = reveal
         return {**header.to_payload(), "ciphertexts": ciphertexts}
 
     def open(self, sealed: Payload) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
-        return header.layout.split(self._read(header, sealed))
+        contributors = self._contributors(header, sealed)
+        if self._opened.setdefault(header.tag, contributors) != contributors:
+            raise SumRefused(f"{self._ring.name} opened '{header.tag}' of other parties before")
+        return header.layout.split(self._read(header, sealed, contributors))
 
     def _forget(self) -> None:
         super()._forget()
         self._cipher = None
         self._decrypted.clear()
+        self._opened.clear()
 
     def _decrypt(self, message: Payload) -> Payload:
         """Read a sum for the server: once, and only if this party contributed for that."""
         header = Header.from_payload(message)
-        contributors = take_names(message, "contributors")
+        self._require_session(header)
         if self._readers.get(header.tag) != "server" or header.tag in self._decrypted:
             raise SumRefused(
                 f"{self._ring.name} did not contribute to '{header.tag}' for the server to read, "
                 "or read it before"
             )
-        if len(contributors) < self._fewest:
-            raise SumRefused(
-                f"{self._ring.name} reads sums of {self._fewest} or more parties only, "
-                f"not of {len(contributors)}"
-            )
+        contributors = self._contributors(header, message)
         self._decrypted.add(header.tag)
-        self._require_session(header)
-        return {"values": self._read(header, message)}
+        return {"values": self._read(header, message, contributors)}
 
-    def _read(self, header: Header, message: Payload) -> NDArray[np.float64]:
+    def _contributors(self, header: Header, message: Payload) -> list[str]:
+        """Whose sum it is said to be; too few, or strangers, are refused."""
+        names = take_names(message, "contributors")
+        if len(names) < self._fewest or not set(names) <= set(self._ring.roster):
+            raise SumRefused(
+                f"{self._ring.name} reads '{header.tag}' as a sum of {self._fewest} or more "
+                f"parties of the roster only, not of {len(names)}"
+            )
+        return sorted(names)
+
+    def _read(
+        self, header: Header, message: Payload, contributors: list[str]
+    ) -> NDArray[np.float64]:
+        """The sum, if it is that of these contributors under this very header."""
         ciphertexts = take_field(message, "ciphertexts", list)
-        integers = self._ready().decrypt(ciphertexts, header.layout.size)
-        return self._fixed_point.decode(integers)
+        sums = self._ready().decrypt(ciphertexts, header.layout.size + 1)
+        positions = [self._ring.roster.index(name) for name in contributors]
+        return self._fixed_point.decode(self._masks(header).unmask(sums, positions))
+
+    def _masks(self, header: Header) -> SumMasks:
+        digest = header.digest.hex()
+        return SumMasks(
+            lambda purpose: self._ring.group_key(f"ckks {purpose}", digest),
+            mask_bits(self._count),
+        )
 
     def _ready(self) -> ParallelCipher:
         if self._cipher is None:
@@ -91,7 +117,7 @@ class CkksServer(KeyedServer):
     """Adds ciphertexts. A sum that the server may read is decrypted by one of the parties."""
 
     def __init__(self, settings: SumSettings) -> None:
-        super().__init__(settings, settings.at_least(2))
+        super().__init__(settings, threshold_of(settings))
         self._adder: ParallelAdder | None = None
 
     def setup(self, ask: Ask) -> None:
@@ -124,5 +150,5 @@ class CkksServer(KeyedServer):
             raise SecureSumError("the parties have no keys yet: set up first")
         names = [name for name in self._session.roster if name in contributions]
         ciphertexts = [take_field(contributions[name], "ciphertexts", list) for name in names]
-        summed = self._adder.add(ciphertexts, header.layout.size)
+        summed = self._adder.add(ciphertexts, header.layout.size + 1)
         return header, {**header.to_payload(), "contributors": names, "ciphertexts": summed}
