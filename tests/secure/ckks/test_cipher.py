@@ -53,7 +53,7 @@ def test_the_grid_leaves_room_for_the_noise() -> None:
         assert room >= 2 * ckks.noise_deviation(parties)
         assert ckks.error_bound(parties) <= 1e-6
         largest = ckks.capacity(parties) / parties / 2**ckks.FRACTION_BITS
-        assert largest > (100 if parties <= 50 else 4)
+        assert largest > (100 if parties <= 50 else 1)
         masked = 2.0 ** ckks.mask_bits(parties) * (parties / 12) ** 0.5
         coefficient = ckks.grid_step(parties) * masked * (2 / ckks.DEGREE) ** 0.5
         assert 18 * coefficient + ckks.noise_bound(parties) < 2 ** (ckks.MODULUS_BITS - 1)

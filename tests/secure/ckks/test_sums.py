@@ -108,5 +108,5 @@ def test_the_largest_values_are_exact_however_they_lie(count: int) -> None:
     for tag, values in {"same": np.ones(9000), "signs": signs}.items():
         value = values * steps * 2.0**-ckks.FRACTION_BITS
         assert np.array_equal(
-            network.sum(tag, dict.fromkeys(network.parties, {"w": value}))["w"], count * value
+            network.sum(tag, {key: {"w": value} for key in network.parties})["w"], count * value
         )
