@@ -1,6 +1,7 @@
 """A server and its parties, with the real codec between them and a hand on the wire."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,20 +37,24 @@ class SumNetwork:
         refusals: Why parties did not answer.
     """
 
-    def __init__(self, mode: str, count: int, **settings: Any) -> None:
+    def __init__(self, mode: str, count: int, folder: Path | None = None, **settings: Any) -> None:
         self.mode = mode
         self.parties = names(count)
+        ledgers = {name: folder / name if folder else None for name in (*self.parties, "server")}
         self.clients: dict[str, SumClient] = {
             name: make_client(
                 mode,
                 name=name,
                 parties=self.parties,
+                ledger=ledgers[name],
                 **{"identity": GroupSecret(name, SECRET), **settings},
             )
             for name in self.parties
         }
         settings = {key: settings[key] for key in settings if key not in OWN}
-        self.server: SumServer = make_server(mode, parties=self.parties, **settings)
+        self.server: SumServer = make_server(
+            mode, parties=self.parties, ledger=ledgers["server"], **settings
+        )
         self.lost_at: dict[str, str] = {}
         self.alter: Alter = lambda phase, name, message: message
         self.alter_answer: Alter = lambda phase, name, answer: answer
@@ -86,14 +91,16 @@ class SumNetwork:
         tag: str,
         vectors: Mapping[str, Mapping[str, Any]],
         reveal: Reveal = "server",
+        idle: Collection[str] = (),
     ) -> dict[str, Payload]:
-        """Contributions of all parties that are not lost at ``protect``."""
+        """Contributions of all parties that are not lost at ``protect``; the idle send zeros."""
         contributions = {}
         for name, own in vectors.items():
             if self.lost_at.get(name) == "protect":
                 self._gone.add(name)
             if name not in self._gone:
-                sent = self.clients[name].protect(tag, own, reveal=reveal)
+                active = name not in idle
+                sent = self.clients[name].protect(tag, own, reveal=reveal, active=active)
                 contributions[name] = carry(sent)
         self.server_view.extend(contributions.values())
         return contributions

@@ -41,7 +41,12 @@ class CkksClient(KeyedClient):
         self._phases["decrypt"] = self._decrypt
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
@@ -50,7 +55,7 @@ class CkksClient(KeyedClient):
         position = self._ring.roster.index(self._ring.name)
         masked = self._masks(header).mask(self._fixed_point.encode(flat), position)
         ciphertexts = self._ready().encrypt(masked)
-        self._readers[tag] = reveal
+        self._note(header, vectors, active)
         return {**header.to_payload(), "ciphertexts": ciphertexts}
 
     def open(self, sealed: Payload) -> SumVectors:
