@@ -80,6 +80,7 @@ class Terms:
         parts = bind_parts("autofgl terms", self.run, self.mode, *numbers, *self.parties)
         return hashlib.sha256(parts).digest()
 
+
 #: What a server notes of a sum: who is not in it when it is begun, and when it is done.
 ABSENT, LEFT_OUT = "absent", "left out"
 
