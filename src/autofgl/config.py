@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autofgl.errors import GraphError, UserError, unknown_name
@@ -16,6 +15,7 @@ from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
 from autofgl.runs.budget import Budget
+from autofgl.runs.config_file import parse_yaml
 
 ENGINES = ("inprocess", "nvflare")
 #: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
@@ -154,8 +154,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UserError(f"--set takes key=value, not '{pair}'")
         try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError:
+            parsed = parse_yaml(value)
+        except ValueError:
             parsed = value
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
         settings[key.strip()] = parsed if scalar else value

@@ -15,6 +15,7 @@ import yaml
 
 from autofgl.atomic import write_text
 from autofgl.errors import RunFolderError, UserError
+from autofgl.runs.config_file import read_config_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -139,20 +140,6 @@ class Result:
         from autofgl.runs.export import load_model
 
         return load_model(self.folder)
-
-
-def read_config_file(path: Path) -> dict[str, Any]:
-    """The keys of a YAML configuration file."""
-    try:
-        values = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {path}: {error}") from error
-    except yaml.YAMLError as error:
-        problem = str(error).replace("\n", " ")
-        raise UserError(f"{path} is not YAML: {problem}") from error
-    if not isinstance(values, dict):
-        raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
-    return values
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.files import load_client, load_graph
 from autofgl.methods.catalog import METHODS, find_method
-from autofgl.runs.folder import read_config_file
+from autofgl.runs.config_file import read_config_file
 from autofgl.secure import MODES
 from autofgl.version import __version__
 

@@ -15,7 +15,8 @@ from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import METHODS, find_method
-from autofgl.runs.folder import Result, RunFolder, read_config_file
+from autofgl.runs.config_file import read_config_file
+from autofgl.runs.folder import Result, RunFolder
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import POLICY_FILE, SiteConfig
 from autofgl.sites.provisioning import open_kit
