@@ -66,7 +66,7 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
+def read_config_file(path: Path, may_be_empty: bool = False) -> dict[str, Any]:
     """The keys of a YAML configuration file."""
     try:
         with path.open("rb") as stream:
@@ -80,6 +80,8 @@ def read_config_file(path: Path) -> dict[str, Any]:
         values = parse_yaml(text)
     except ValueError as error:
         raise UserError(f"{path} is not YAML as it should be: {error}") from error
+    if values is None and may_be_empty:
+        return {}
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
     return values
