@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -27,11 +27,13 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
 from autofgl.methods.catalog import find_method
-from autofgl.runtime.method import Method
 from autofgl.runtime.recipe import Recipe
 from autofgl.sites.policed import PolicedParty, SentBytes
 from autofgl.sites.policy import CLOSED, Policy
 from autofgl.version import __version__
+
+if TYPE_CHECKING:
+    from autofgl.runtime.method import Method
 
 _log = logging.getLogger("autofgl.site")
 #: What the server learns where the reason is the graph's.
@@ -136,7 +138,7 @@ class LocalSite:
 class _AskedRun:
     """What a server asks for, with the site's own graph and rules."""
 
-    method: type[Method]
+    method: "type[Method]"
     settings: Any
     secure: str
     parties: Sequence[str]
