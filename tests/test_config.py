@@ -6,7 +6,7 @@ import pytest
 
 from autofgl.config import SECURE_MODES, check_config, parse_settings, sort_settings
 from autofgl.errors import UserError
-from autofgl.runs.config_file import read_config_file
+from autofgl.runs.folder import read_config_file
 from autofgl.runtime.settings import FederatedSettings, ServerData
 from autofgl.secure import MODES
 

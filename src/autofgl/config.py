@@ -14,8 +14,8 @@ from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
+from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
-from autofgl.runs.config_file import parse_yaml
 
 ENGINES = ("inprocess", "nvflare")
 #: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
@@ -156,8 +156,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UserError(f"--set takes key=value, not '{pair}'")
         try:
-            parsed = parse_yaml(value)
-        except ValueError:
+            parsed = parse_yaml(value, key)
+        except UserError:
             parsed = value
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
         settings[key.strip()] = parsed if scalar else value

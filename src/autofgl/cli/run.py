@@ -129,8 +129,7 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
     from autofgl import api
     from autofgl.config import check_config, parse_settings, sort_settings
     from autofgl.methods.catalog import METHODS
-    from autofgl.runs.config_file import read_config_file
-    from autofgl.runs.folder import RunFolder
+    from autofgl.runs.folder import RunFolder, read_config_file
 
     values = read_config_file(file) if file else {}
     settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}

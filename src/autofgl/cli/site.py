@@ -10,8 +10,7 @@ import typer
 from autofgl.cli.run import Out, Resume
 from autofgl.cli.show import console, show_line, show_result, show_table
 from autofgl.errors import UserError
-from autofgl.runs.config_file import read_config_file
-from autofgl.runs.folder import RunFolder
+from autofgl.runs.folder import RunFolder, read_config_file
 
 app = typer.Typer(
     name="site",

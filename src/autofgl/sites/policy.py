@@ -20,7 +20,7 @@ from autofgl.errors import UserError
 from autofgl.federation.party import Refused
 from autofgl.methods.catalog import METHODS
 from autofgl.names import check_names
-from autofgl.runs.config_file import read_config_file
+from autofgl.runs.folder import read_config_file
 from autofgl.secure import MODES
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ class Policy(BaseModel):
     @classmethod
     def read(cls, path: Path) -> "Policy":
         """The policy in a YAML file, closed if there is none; a mistake is a ``UserError``."""
-        values = read_config_file(path, may_be_empty=True) if path.exists() else {}
-        return cls.of(values, f"{path}: ")
+        said = path.exists() and any(map(_says_something, path.read_bytes().splitlines()))
+        return cls.of(read_config_file(path) if said else {}, f"{path}: ")
 
     @classmethod
     def of(cls, values: dict[str, Any], where: str = "") -> "Policy":
@@ -188,6 +188,10 @@ def _contributors(settings: Any, parties: int) -> dict[str, int]:
     if share < 1:
         fewest["participation"] = max(1, round(share * (parties - new)))
     return fewest
+
+
+def _says_something(line: bytes) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith(b"#")
 
 
 def _quoted(text: str) -> str:

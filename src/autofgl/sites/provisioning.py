@@ -18,7 +18,7 @@ from autofgl.federation.engines.nvflare.job import ServerSession, check_installe
 from autofgl.federation.engines.nvflare.kits import Kits, make_kits, refresh_kit
 from autofgl.federation.engines.nvflare.processes import running, start_kit, stop_kits
 from autofgl.graphs.files import load_graph
-from autofgl.runs.config_file import read_config_file
+from autofgl.runs.folder import read_config_file
 from autofgl.sites.join import SiteConfig
 from autofgl.sites.policy import POLICY_FILE, TEMPLATE, Policy
 
