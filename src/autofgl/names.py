@@ -42,9 +42,9 @@ def _problem(name: str) -> str:
         return f"it is longer than {_LONGEST} bytes"
     if _folded(name) in RESERVED:
         return "it is reserved for the run itself"
-    if name[0] in ".@-" or name[-1] in ". ":
-        return "it must not begin with '.', '@' or '-', nor end with '.' or a blank"
-    if any(char in "/\\:" or unicodedata.category(char)[0] == "C" for char in name):
+    if name[0] in ".@- " or name[-1] in ". ":
+        return "it must not begin with '.', '@', '-' or a blank, nor end with '.' or a blank"
+    if any(char in "/\\:" or not char.isprintable() for char in name):
         return "it must not have '/', '\\', ':' or control characters"
     return ""
 

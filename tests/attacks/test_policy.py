@@ -91,8 +91,8 @@ def test_a_site_without_rules_refuses_everything(
     tmp_path: Path, graph: ClientGraph, policy: str | None
 ) -> None:
     server = Server(tmp_path, graph, policy)
-    for method, secure in itertools.product(METHODS, ("none", "shares")):
-        assert server.open(method, secure) == ("refused", CLOSED)
+    for method, mode in itertools.product(METHODS, ("none", "shares")):
+        assert server.open(method, mode) == ("refused", CLOSED)
     greeting = {"version": autofgl.__version__}
     assert server.ask("@hello", greeting) == ("refused", CLOSED), "not even its shape is told"
     assert "autofgl site init" in CLOSED
