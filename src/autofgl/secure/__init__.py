@@ -127,21 +127,39 @@ class SumClient(Protocol):
         """
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
         """This party's contribution to the sum called ``tag``. A tag is used once.
 
         All parties give the same tag, such as ``round-17``, and vectors of the same shapes: finite
         values, with weights already applied. Values that are too large and tags that were used
-        before raise ``SecureSumError``.
+        before raise ``SecureSumError``. A party that is not ``active`` adds nothing that hides the
+        others, zeros for instance, and does not count towards the fewest parties of a sum.
         """
 
     def open(self, sealed: Payload) -> SumVectors:
         """The sum in what :meth:`SumServer.seal` made."""
 
+    def wrap(self, name: str, data: bytes) -> bytes:
+        """Data for the other parties of the present keys; the server that relays it learns its
+        size. It is bound to a name.
+        """
+
+    def unwrap(self, name: str, box: bytes) -> bytes:
+        """What another party wrapped under that name; all else raises ``SecureSumError``."""
+
 
 class SumServer(Protocol):
     """The server's side."""
+
+    @property
+    def fewest(self) -> int:
+        """Fewest parties whose sum is revealed."""
 
     def setup(self, ask: Ask) -> None:
         """Have the parties agree on keys. Older sums that are not finished are lost."""

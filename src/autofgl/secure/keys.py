@@ -255,6 +255,22 @@ class KeyedClient:
             self._forget()
         return self._phases[phase](message)
 
+    def wrap(self, name: str, data: bytes) -> bytes:
+        """See :class:`autofgl.secure.SumClient`."""
+        nonce = os.urandom(_NONCE_BYTES)
+        cipher = AESGCM(self._ring.group_key("wrap", name))
+        return nonce + cipher.encrypt(nonce, data, self._ring.session)
+
+    def unwrap(self, name: str, box: bytes) -> bytes:
+        """See :class:`autofgl.secure.SumClient`."""
+        cipher = AESGCM(self._ring.group_key("wrap", name))
+        try:
+            return cipher.decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], self._ring.session)
+        except (InvalidTag, ValueError) as error:
+            raise SecureSumError(
+                f"{self._ring.name} refuses '{name}': it was tampered with, or made with other keys"
+            ) from error
+
     def _forget(self) -> None:
         """New keys are to come: older sums are lost."""
         self._readers.clear()
@@ -282,7 +298,7 @@ class KeyedServer:
 
     def __init__(self, settings: SumSettings, fewest: int) -> None:
         self._parties = settings.parties
-        self._fewest = fewest
+        self.fewest = self._fewest = fewest
         self._session = KeySession(b"", ())
 
     def setup(self, ask: Ask) -> None:

@@ -35,7 +35,12 @@ class PlainClient:
         raise SecureSumError(f"secure mode 'none' has no phase '{phase}'")
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)
@@ -45,12 +50,21 @@ class PlainClient:
 
     open = staticmethod(readable)
 
+    def wrap(self, name: str, data: bytes) -> bytes:  # noqa: ARG002
+        """In the clear, as all else."""
+        return data
+
+    def unwrap(self, name: str, box: bytes) -> bytes:  # noqa: ARG002
+        """See :class:`autofgl.secure.SumClient`."""
+        return box
+
 
 class PlainServer:
     """Adds in float64, in the order of the parties; sums of float32 are sent back as such."""
 
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties
+        self.fewest = 1
 
     def setup(self, ask: Ask) -> None:
         """There is nothing to agree on."""

@@ -103,7 +103,12 @@ class SharesClient(_MaskedClient):
         self._phases |= {"settle": self._settle, "unmask": self._unmask}
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, words = self._encode(tag, vectors, reveal)
@@ -191,7 +196,12 @@ class AdditiveClient(_MaskedClient):
         self._phases["add"] = self._add
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, own = self._encode(tag, vectors, reveal)
