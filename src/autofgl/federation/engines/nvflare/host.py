@@ -112,9 +112,11 @@ class PartyHost:
         parties = payload.get("parties")
         if not isinstance(parties, list) or self._name not in parties:
             raise Refused(f"'{self._name}' is not among the parties of the run")
-        context = Context(self._name, tuple(map(_safe, parties)), self._peers)
-        party = self._builder.build(payload, context)
         self._states = PartyStates(folder)
+        ledger = folder / f"{self._name}.sums"
+        names = tuple(map(_safe, parties))
+        context = Context(self._name, names, self._peers, ledger=ledger)
+        party = self._builder.build(payload, context)
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:
