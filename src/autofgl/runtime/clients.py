@@ -36,7 +36,10 @@ class Clients:
         self.secure = secure
         self._settings = settings
         threshold = settings.secure_threshold or None
-        self._server = make_server(secure, parties=federation.parties, threshold=threshold)
+        ledger = None if federation.folder is None else federation.folder / "server.sums"
+        self._server = make_server(
+            secure, parties=federation.parties, threshold=threshold, ledger=ledger
+        )
         self._refusals: dict[str, str] = {}
         self.aside: list[str] = []
 

@@ -62,6 +62,8 @@ class PlainClient:
 class PlainServer:
     """Adds in float64, in the order of the parties; sums of float32 are sent back as such."""
 
+    wrong: tuple[str, ...] = ()
+
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties
         self.fewest = 1
