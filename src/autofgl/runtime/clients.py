@@ -178,8 +178,9 @@ class Clients:
         try:
             yield
         except SecureSumError as error:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self._refusals.items())
-            raise type(error)(f"{error} ({reasons})" if reasons else str(error)) from error
+            if reasons := "; ".join(f"{name}: {why}" for name, why in self._refusals.items()):
+                error.args = (f"{error} ({reasons})",)
+            raise
 
 
 class Summing:

@@ -45,6 +45,7 @@ _NONCE_BYTES = 12
 
 #: What a server notes of a sum: who is not in it when it is begun, and when it is done.
 ABSENT, LEFT_OUT = "absent", "left out"
+PARTIES = "parties"
 
 
 class KeyRing:
@@ -346,17 +347,25 @@ class KeyedServer:
 
     def _noted(self, tag: str, contributions: Mapping[str, Payload]) -> dict[str, Payload]:
         """All contributions, or those to the same sum as before if the tag was used."""
-        absent = self._ledger.get(tag, LEFT_OUT) or self._ledger.get(tag, ABSENT)
-        if absent is None:
+        noted = self._ledger.get(tag, LEFT_OUT) or self._ledger.get(tag, ABSENT)
+        if noted is None:
             return dict(contributions)
-        names = set(self._parties).difference(json.loads(absent))
+        parties, absent = json.loads(noted)
+        names = set(json.loads(self._ledger.get(parties, PARTIES) or "[]")).difference(absent)
         if missing := names - contributions.keys():
             raise SumNotOpened(self._bound(tag, missing))
         return {name: sent for name, sent in contributions.items() if name in names}
 
     def _note_contributors(self, tag: str, names: Iterable[str], kind: str = ABSENT) -> None:
-        """Note whose contributions make a sum, before it is opened."""
-        absent = json.dumps(sorted(set(self._parties).difference(names)))
+        """Note whose contributions make a sum, before it is opened.
+
+        That is who of the parties is absent; these change from one job to another, and are noted
+        once.
+        """
+        parties = json.dumps(sorted(self._parties))
+        key = hashlib.sha256(parties.encode()).hexdigest()[:16]
+        self._ledger.note(key, PARTIES, parties)
+        absent = json.dumps([key, sorted(set(self._parties).difference(names))])
         if kind == ABSENT or absent != self._ledger.get(tag, ABSENT):
             self._ledger.note(tag, kind, absent)
 
