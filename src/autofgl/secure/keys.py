@@ -317,7 +317,7 @@ def _unsigned(answers: Mapping[str, Payload], session: KeySession) -> set[str]:
     """Parties whose signature most others do not believe; one alone may be the liar."""
     told = [sent.get("unsigned") for sent in answers.values()]
     lists = [names for names in told if type(names) is list]
-    most = (len(answers) - 1) / 2
+    most = max(len(answers) - 1, 0) / 2
     return {name for name in session.roster if sum(name in names for names in lists) > most}
 
 
