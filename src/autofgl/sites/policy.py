@@ -70,8 +70,8 @@ class Policy(BaseModel):
     @classmethod
     def read(cls, path: Path) -> "Policy":
         """The policy in a YAML file, closed if there is none; a mistake is a ``UserError``."""
-        said = path.exists() and any(map(_says_something, path.read_bytes().splitlines()))
-        return cls.of(read_config_file(path) if said else {}, f"{path}: ")
+        values = read_config_file(path, may_be_empty=True) if path.exists() else {}
+        return cls.of(values, f"{path}: ")
 
     @classmethod
     def of(cls, values: dict[str, Any], where: str = "") -> "Policy":
@@ -109,7 +109,7 @@ class Policy(BaseModel):
     def check_parties(self, parties: Sequence[str], known: Collection[str]) -> None:
         """Refuse parties that the kit or the policy does not name, and too few of them."""
         try:
-            check_names(parties, "party")
+            check_names(parties, "site")
         except UserError as error:
             raise Refused(str(error)) from error
         allowed = [name for name in known if not self.parties or name in self.parties]
@@ -188,10 +188,6 @@ def _contributors(settings: Any, parties: int) -> dict[str, int]:
     if share < 1:
         fewest["participation"] = max(1, round(share * (parties - new)))
     return fewest
-
-
-def _says_something(line: bytes) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith(b"#")
 
 
 def _quoted(text: str) -> str:
