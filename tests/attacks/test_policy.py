@@ -24,6 +24,7 @@ from autofgl.federation.engines.nvflare.line import unpack_message
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
+from autofgl.identity import GroupSecret
 from autofgl.methods.catalog import METHODS, settings_of
 from autofgl.runtime import clients
 from autofgl.sites.join import LocalSite, SiteConfig
@@ -51,7 +52,13 @@ class Server:
             policy=str(rules),
         )
         site = LocalSite(config.model_dump())
-        self.host = PartyHost("north", site, folder / "state", lambda *_: b"")
+        self.host = PartyHost(
+            "north",
+            site,
+            folder / "state",
+            lambda *_: b"",
+            lambda: GroupSecret("north", bytes(32)),
+        )
 
     def ask(self, op: str, payload: dict[str, Any]) -> tuple[str, Any]:
         note, body = unpack_message(self.host.answer("server", op, encode(payload)))

@@ -16,6 +16,7 @@ from autofgl.errors import UserError
 from autofgl.federation.party import Context, Refused
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
+from autofgl.identity import GroupSecret
 from autofgl.sites.join import LocalSite, SiteConfig
 from autofgl.sites.policy import TEMPLATE, Policy
 
@@ -50,7 +51,8 @@ def opening(**more: Any) -> dict[str, Any]:
 
 
 def build(config: SiteConfig, parties: Sequence[str] = NAMES, **more: Any) -> Any:
-    context = Context(NAMES[0], tuple(parties), NoPeers())
+    identity = GroupSecret(NAMES[0], bytes(32))
+    context = Context(NAMES[0], tuple(parties), NoPeers(), identity=identity)
     return LocalSite(config.model_dump()).build(opening(**more), context)
 
 

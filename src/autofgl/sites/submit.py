@@ -69,6 +69,7 @@ def run_as_sites(
     data: DataSummary,
     folder: RunFolder,
     console: Console | None,
+    secret: Path | None = None,
 ) -> Result:
     """``--engine nvflare``: start a server and a site for each client here, run, and end them all.
 
@@ -84,8 +85,14 @@ def run_as_sites(
             policy = kit / "local" / POLICY_FILE
             write_text(policy, allowing(config, layers.method).to_text())
             state = str(folder.path.absolute())
+            file = str(secret.absolute()) if secret is not None else ""
             SiteConfig(
-                name=name, sites=tuple(names), graph=str(path), state=state, policy=str(policy)
+                name=name,
+                sites=tuple(names),
+                graph=str(path),
+                state=state,
+                policy=str(policy),
+                secret=file,
             ).write(kit)
         loopback.start()
         kits = loopback.kits
