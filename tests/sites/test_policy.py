@@ -86,3 +86,20 @@ def test_in_a_terminal_the_owner_is_asked(kit: Path) -> None:
         assert question in said
     policy = Policy.read(kit / "policy.yaml")
     assert policy == Policy(methods=("fedavg",), min_parties=5, allow=("share=all",))
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+
+
+def test_the_page_on_operations_has_every_rule_and_a_policy_that_works() -> None:
+    text = PAGE.read_text("utf-8")
+    section = text.partition("### What a site allows")[2].partition("\n### ")[0]
+    rows = [line.split("|") for line in section.splitlines() if line.startswith("| `")]
+    assert [row[1].strip(" `") for row in rows] == list(Policy.model_fields)
+    written = {row[1].strip(" `"): row[3].strip().replace(",", "") for row in rows}
+    for key in ("min_parties", "max_rounds", "max_parameters", "max_classes"):
+        assert written[key] == str(getattr(Policy(), key))
+    example = section.partition("```yaml\n")[2].partition("```")[0]
+    policy = Policy.of(yaml.safe_load(example))
+    assert not policy.closed
+    assert policy.secure == ("shares",)
