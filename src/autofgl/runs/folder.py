@@ -188,14 +188,14 @@ class Result:
         return load_model(self.folder)
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
-    """The keys of a YAML configuration file."""
+def read_config_file(path: Path, may_be_empty: bool = False) -> dict[str, Any]:
+    """The keys of a YAML configuration file; it may have none only where that means something."""
     try:
         with path.open("rb") as stream:
             data = stream.read(4 * MAX_CHARACTERS + 1)  # no more than could be of any use
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    return _mapping(path, data)
+    return _mapping(path, data, may_be_empty)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
@@ -223,11 +223,13 @@ def history_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
         yield line, row
 
 
-def _mapping(path: Path, data: bytes) -> dict[str, Any]:
+def _mapping(path: Path, data: bytes, may_be_empty: bool = False) -> dict[str, Any]:
     try:
         values = parse_yaml(data.decode(), str(path))
     except UnicodeDecodeError as error:
         raise UserError(f"cannot read {path}: {error}") from error
+    if values is None and may_be_empty:
+        return {}
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
     return values
