@@ -37,7 +37,7 @@ def trained_weights(method: Any) -> dict[str, list[dict[str, Any]]]:
     return truth
 
 
-@pytest.mark.parametrize(("secure", "fewest"), [("shares", 4), ("ckks", 2), ("none", 1)])
+@pytest.mark.parametrize(("secure", "fewest"), [("shares", 4), ("ckks", 4), ("none", 1)])
 def test_an_honest_server_sums_enough_clients(
     small_graph: ClientGraph, secure: str, fewest: int
 ) -> None:
@@ -52,7 +52,7 @@ def test_an_honest_server_sums_enough_clients(
         assert len(one) == (secure == "none"), "the server holds one client's weights"
 
 
-@pytest.mark.parametrize("secure", ["shares", "shares-additive"])
+@pytest.mark.parametrize("secure", ["shares", "shares-additive", "ckks"])
 @pytest.mark.parametrize("threshold", [0, 3])
 def test_a_server_that_lets_one_client_train_learns_nothing(
     small_graph: ClientGraph, secure: str, threshold: int

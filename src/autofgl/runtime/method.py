@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +11,8 @@ from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.models.networks import count_parameters, empty_network
+from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
@@ -65,7 +68,7 @@ class Method(ABC):
         Raises:
             UserError: They cannot; the message says why.
         """
-        cls.check_network(clients[0], settings)
+        cls.network(clients[0], settings)
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
         if secure != "none":
@@ -73,9 +76,25 @@ class Method(ABC):
             make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
 
     @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        next(iter(cls.ways.values())).spec(graph, settings)
+    def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
+        """The network that the settings ask for; a ``UserError`` if it does not fit the graph."""
+        return next(iter(cls.ways.values())).spec(graph, settings)
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Parameters of the largest network that a client may have to build; builds none."""
+        ways = [way.spec(graph, settings) for way in cls.ways.values()]
+        specs = ways or [cls.network(graph, settings)]
+        return max(count_parameters(partial(empty_network, spec)) for spec in specs)
+
+    @classmethod
+    def recipe_parameters(cls, graph: ClientGraph, settings: Any, recipe: Recipe) -> int:
+        """Parameters of the network of a recipe, on the run's settings; builds none."""
+        settings = recipe.apply(settings)
+        if "|" not in recipe.network:
+            return cls.parameters(graph, settings)
+        sizes = graph.num_features, graph.classes, settings.hidden
+        return count_parameters(partial(empty_network, SearchedSpec(recipe.network, *sizes)))
 
     @classmethod
     def party(

@@ -91,9 +91,9 @@ class FedGraph(Method):
         make_policy([graph.name for graph in clients], settings, seed=0)
 
     @classmethod
-    def check_network(cls, graph: ClientGraph, settings: FedGraphSettings) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        sized_spec("gcn", graph, settings)
+    def network(cls, graph: ClientGraph, settings: FedGraphSettings) -> ModelSpec:
+        """The network that the settings ask for."""
+        return sized_spec("gcn", graph, settings)
 
     @classmethod
     def party(

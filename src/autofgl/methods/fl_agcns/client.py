@@ -19,6 +19,7 @@ from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_c
 from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.models.networks import count_parameters
 from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
@@ -65,6 +66,28 @@ def parameter_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     return np.array([ends, *sizes], np.float64)
 
 
+def largest_searched(graph: ClientGraph, settings: Any) -> int:
+    """Parameters of the largest network of the search space."""
+    width, ends = settings.hidden, graph.num_features + graph.classes
+    kinds = [partial(CONVOLUTIONS[kind].make, width) for kind in make_space(settings).types]
+    layer = max(count_parameters(kind) for kind in kinds)
+    return int(width * (ends + 1) + graph.classes + settings.layers * layer)
+
+
+def make_supernet(graph: ClientGraph, settings: Any) -> SuperNet:
+    """The SuperNet of the settings, for a graph; its weights are not drawn yet."""
+    return SuperNet(
+        make_space(settings),
+        graph.num_features,
+        graph.classes,
+        settings.hidden,
+        dropout=settings.dropout,
+        layer_dropout=settings.layer_dropout,
+        fusion=settings.fusion,
+        per_predecessor=getattr(settings, "per_predecessor", False),
+    )
+
+
 @torch.no_grad()
 def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     """Milliseconds of one pass over a client's graph, as measured here and now."""
@@ -87,16 +110,7 @@ class SharedSuperNet:
     """The SuperNet and its optimizer: all clients take the same steps, so that W is never sent."""
 
     def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
-        self.network = SuperNet(
-            make_space(settings),
-            graph.num_features,
-            graph.classes,
-            settings.hidden,
-            dropout=settings.dropout,
-            layer_dropout=settings.layer_dropout,
-            fusion=settings.fusion,
-            per_predecessor=getattr(settings, "per_predecessor", False),
-        )
+        self.network = make_supernet(graph, settings)
         self.network.reset_parameters(torch_generator(seed, "supernet"))
         self._optimizer = torch.optim.Adam(
             self.network.parameters(),

@@ -15,14 +15,17 @@ from the paper.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import FLAGCNSClient
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.client import FLAGCNSClient, make_supernet
 from autofgl.methods.fl_agcns.generations import Generations, rejoin_search
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
+from autofgl.nn.models.networks import count_parameters
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
@@ -55,6 +58,11 @@ class FLAGCNS(Method):
         "_final",
     )  # fmt: skip
     settings: FLAGCNSSettings
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the SuperNet, which has every searched network in it."""
+        return count_parameters(partial(make_supernet, graph, settings))
 
     def __init__(
         self, federation: Federation, settings: FLAGCNSSettings, seed: int, secure: str = "none"

@@ -14,6 +14,7 @@ networks are as likely as they are for fl-agcns, and the weight decay pulls ther
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,9 +25,11 @@ from torch.nn import functional as F
 from autofgl.federation import Federation
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import SuperNetClient
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.client import SuperNetClient, make_supernet
 from autofgl.methods.fl_agcns.generations import rejoin_search, weight_steps
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
+from autofgl.nn.models.networks import count_parameters
 from autofgl.nn.supernet.relaxed import (
     Logits,
     RelaxedNetwork,
@@ -137,6 +140,11 @@ class FLDarts(Method):
     Client = DartsClient
     saved = ("_generation", "_generations", "_totals", "_alpha", "_optimizer", "_final")
     settings: DartsSettings
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the SuperNet, which has every searched network in it."""
+        return count_parameters(partial(make_supernet, graph, settings))
 
     def __init__(
         self, federation: Federation, settings: DartsSettings, seed: int, secure: str = "none"
