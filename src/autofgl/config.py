@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
+from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
 
 ENGINES = ("inprocess", "nvflare")
@@ -154,8 +154,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UserError(f"--set takes key=value, not '{pair}'")
         try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError:
+            parsed = parse_yaml(value, f"--set {key}")
+        except UserError:
             parsed = value
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
         settings[key.strip()] = parsed if scalar else value
@@ -170,7 +170,8 @@ def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Mod
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
-        message = f"{what}{key}={first['input']}: {reason[:1].lower()}{reason[1:]}"
+        given = " ".join(str(first["input"]).split())[:100]
+        message = f"{what}{key}={given}: {reason[:1].lower()}{reason[1:]}"
         raise UserError(message) from error
 
 
