@@ -20,6 +20,8 @@ from autofgl.runs.budget import Budget
 ENGINES = ("inprocess", "nvflare")
 #: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
 SECURE_MODES = ("none", "ckks", "shares", "shares-additive")
+#: Characters of a wrong value that a message shows.
+_LONGEST_SHOWN = 200
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -154,7 +156,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UserError(f"--set takes key=value, not '{pair}'")
         try:
-            parsed = parse_yaml(value, f"--set {key}")
+            parsed = parse_yaml(value, key)
         except UserError:
             parsed = value
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
@@ -170,9 +172,14 @@ def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Mod
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
-        given = " ".join(str(first["input"]).split())[:100]
-        message = f"{what}{key}={given}: {reason[:1].lower()}{reason[1:]}"
+        message = f"{what}{key}={_shown(first['input'])}: {reason[:1].lower()}{reason[1:]}"
         raise UserError(message) from error
+
+
+def _shown(value: object) -> str:
+    """A value in a message of one line, whoever sent it."""
+    text = "".join(char if char.isprintable() else "?" for char in str(value)[:_LONGEST_SHOWN])
+    return text if len(str(value)) <= _LONGEST_SHOWN else f"{text}…"
 
 
 def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, type[BaseModel]]:
