@@ -6,6 +6,7 @@ resumed, reported on, and its model loaded. What may come of it: the very weight
 damage, or one line that says what is wrong. Never other weights, never a traceback.
 """
 
+import contextlib
 import io
 import random
 import shutil
@@ -74,11 +75,8 @@ def make_cases(root: Path, names: list[str], modes: tuple[str, ...] = MODES) -> 
             autofgl.run(method, clients, secure=secure, out=done, **settings)
             weights = read_weights(done)
             stopped = done.with_name(done.name.replace("finished", "stopped"))
-            with _interrupted_after(3):
-                try:
-                    autofgl.run(method, clients, secure=secure, out=stopped, **settings)
-                except Interrupted:
-                    pass
+            with _interrupted_after(3), contextlib.suppress(Interrupted):
+                autofgl.run(method, clients, secure=secure, out=stopped, **settings)
             assert not (stopped / "result.json").exists(), f"{name} was not stopped in time"
             cases += [Case(one.name, one, weights, clients) for one in (done, stopped)]
     return cases

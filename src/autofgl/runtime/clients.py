@@ -1,5 +1,6 @@
 """The server's line to its clients: calls that go on without those that are gone, and sums."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import numpy as np
 from autofgl.errors import FederationError
 from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Refused, Replies
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, encode
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
     Reveal,
@@ -191,6 +192,7 @@ class Summing:
     def __init__(self, context: Context, secure: str, threshold: int) -> None:
         if secure != "none" and context.identity is None:
             raise Refused(f"secure mode '{secure}' needs an identity, {context.name} has none")
+        self._protected = secure != "none"
         self.sums: SumClient = make_client(
             secure,
             name=context.name,
@@ -207,10 +209,22 @@ class Summing:
         return self.sums.handle(payload["phase"], payload["message"])
 
     def contribute(
-        self, tag: str, vectors: Mapping[str, Any], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Any],
+        *,
+        reveal: Reveal = "server",
+        told: Payload | None = None,
     ) -> Payload:
-        """What this client adds to a sum; without any weight it counts as nobody."""
-        return self.sums.protect(tag, vectors, reveal=reveal, active=has_weight(vectors))
+        """What this client adds to a sum; without any weight it counts as nobody.
+
+        ``told`` is what the server told all clients for it, so that they see that it is the same.
+        """
+        digest = b""
+        if told is not None and self._protected:
+            digest = hashlib.sha256(encode(told)).digest()[:16]
+        active = has_weight(vectors)
+        return self.sums.protect(tag, vectors, reveal=reveal, active=active, told=digest)
 
     def count(self, tag: str, counts: Any) -> Payload:
         """What :meth:`Clients.count_nodes` adds up."""
