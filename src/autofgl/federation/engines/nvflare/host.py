@@ -124,8 +124,9 @@ class PartyHost:
             raise Refused(f"'{self._name}' is not among the parties of the run")
         try:
             identity = self._identity()
-        except UserError as error:
-            raise Refused(str(error)) from error
+        except UserError as error:  # it speaks of files of this site
+            _log.warning("refused: %s", error)
+            raise Refused("it cannot prove who it is: the reason is in the site's log") from error
         folder = self._folder / run
         self._states = PartyStates(folder)
         context = Context(
