@@ -52,13 +52,8 @@ class Server:
             policy=str(rules),
         )
         site = LocalSite(config.model_dump())
-        self.host = PartyHost(
-            "north",
-            site,
-            folder / "state",
-            lambda *_: b"",
-            lambda: GroupSecret("north", bytes(32)),
-        )
+        identity = GroupSecret("north", bytes(32))
+        self.host = PartyHost("north", site, folder / "state", lambda *_: b"", lambda: identity)
 
     def ask(self, op: str, payload: dict[str, Any]) -> tuple[str, Any]:
         note, body = unpack_message(self.host.answer("server", op, encode(payload)))

@@ -1,6 +1,8 @@
 """The server's line to its clients: calls that go on without those that are gone, and sums."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +12,14 @@ from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.settings import ClientsSettings
-from autofgl.secure import SumClient, SumVectors, make_client, make_server
+from autofgl.secure import (
+    Reveal,
+    SecureSumError,
+    SumClient,
+    SumVectors,
+    make_client,
+    make_server,
+)
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -27,16 +36,32 @@ class Clients:
         self.secure = secure
         self._settings = settings
         threshold = settings.secure_threshold or None
-        self._server = make_server(secure, parties=federation.parties, threshold=threshold)
+        ledger = None if federation.folder is None else federation.folder / "server.sums"
+        self._server = make_server(
+            secure, parties=federation.parties, threshold=threshold, ledger=ledger
+        )
+        self._refusals: dict[str, str] = {}
+        self.aside: list[str] = []
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the clients that take part now."""
-        return self.federation.parties
+        """Names of the clients that take part now; those ``aside`` wait for the next training."""
+        return [name for name in self.federation.parties if name not in self.aside]
+
+    @property
+    def fewest(self) -> int:
+        """Fewest clients whose sum is revealed."""
+        return self._server.fewest
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a client may take for a call, if there is a limit."""
+        return self._settings.timeout or None
 
     def connect(self) -> None:
         """Have the clients agree on keys; once, and again after a resume."""
-        self._server.setup(self._ask)
+        with self._explained():
+            self._server.setup(self._ask)
 
     def call(
         self,
@@ -61,6 +86,38 @@ class Clients:
                 self.federation.drop(name)
         return require(op, replies, self._settings.min_clients)
 
+    def gather(self) -> None:
+        """A training begins: let clients take part that could not be brought up to date."""
+        self.aside = []
+
+    def catch_up(
+        self,
+        names: Sequence[str],
+        message: Payload,
+        *,
+        op: str = "catch_up",
+        each: Mapping[str, Payload] | None = None,
+        with_state: bool = False,
+    ) -> None:
+        """Bring clients up to date that missed some rounds; those that are not stay aside.
+
+        With ``with_state`` one of the others hands over what all have alike, wrapped by the keys of
+        the sums, so that the server relays what it cannot read.
+        """
+        self.aside = sorted({*self.aside, *names} & set(self.federation.parties))
+        behind = list(self.aside)
+        if behind and with_state:
+            message = {**message, **self.first("common_state")}
+        replies = self.federation.call(op, message, each=each, to=behind, timeout=self.timeout)
+        for name in replies.ok:
+            self.aside.remove(name)
+
+    def session(self) -> Payload:
+        """Names the sums of times, which no two sessions measure alike; empty without protection:
+        then nothing needs another name.
+        """
+        return {} if self.secure == "none" else {"session": os.urandom(8).hex()}
+
     def first(self, op: str) -> Payload:
         """The answer of the first client that gives one, where all would say the same.
 
@@ -77,8 +134,7 @@ class Clients:
     def _reach(
         self, op: str, payload: Payload, each: Mapping[str, Payload] | None, to: Sequence[str]
     ) -> Replies:
-        timeout = self._settings.timeout or None
-        replies = self.federation.call(op, payload, each=each, to=to, timeout=timeout)
+        replies = self.federation.call(op, payload, each=each, to=to, timeout=self.timeout)
         for name, failure in replies.failed.items():
             if failure.kind in ("exception", "refused"):
                 raise FederationError(f"{name}: {failure.message}")
@@ -86,11 +142,13 @@ class Clients:
 
     def total(self, tag: str, replies: Mapping[str, Payload], key: str) -> SumVectors:
         """The sum of what the replies hold under a key, for the server to read."""
-        return self._server.total(tag, _contributions(replies, key), self._ask).vectors
+        with self._explained():
+            return self._server.total(tag, _contributions(replies, key), self._ask).vectors
 
     def seal(self, tag: str, replies: Mapping[str, Payload], key: str) -> Payload:
         """The sum of what the replies hold under a key, for the clients to open."""
-        return self._server.seal(tag, _contributions(replies, key), self._ask)
+        with self._explained():
+            return self._server.seal(tag, _contributions(replies, key), self._ask)
 
     def own_parts(self, replies: Mapping[str, Payload], key: str) -> dict[str, SumVectors]:
         """What each client contributed; only ``secure=none`` shows it, else there is nothing."""
@@ -104,12 +162,25 @@ class Clients:
         return [round(float(count)) for count in counts]
 
     def relay(self, op: str, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
-        """Carry a phase of a protocol between clients."""
+        """Carry a phase of a protocol between clients; who is late or gone is not waited for."""
         each = {name: {"phase": phase, "message": message} for name, message in messages.items()}
-        return self.federation.call(op, each=each, to=list(messages)).ok
+        replies = self.federation.call(op, each=each, to=list(messages), timeout=self.timeout)
+        self._refusals |= {name: failure.message for name, failure in replies.failed.items()}
+        return replies.ok
 
     def _ask(self, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
         return self.relay("secure", phase, messages)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of a sum that fails which clients gave no answer, and why."""
+        self._refusals.clear()
+        try:
+            yield
+        except SecureSumError as error:
+            if reasons := "; ".join(f"{name}: {why}" for name, why in self._refusals.items()):
+                error.args = (f"{error} ({reasons})",)
+            raise
 
 
 class Summing:
@@ -135,9 +206,15 @@ class Summing:
         """Answer a phase of the protocol."""
         return self.sums.handle(payload["phase"], payload["message"])
 
+    def contribute(
+        self, tag: str, vectors: Mapping[str, Any], *, reveal: Reveal = "server"
+    ) -> Payload:
+        """What this client adds to a sum; without any weight it counts as nobody."""
+        return self.sums.protect(tag, vectors, reveal=reveal, active=has_weight(vectors))
+
     def count(self, tag: str, counts: Any) -> Payload:
         """What :meth:`Clients.count_nodes` adds up."""
-        return self.sums.protect(tag, {"counts": counts / COUNT_UNIT})
+        return self.contribute(tag, {"counts": counts / COUNT_UNIT})
 
 
 def average(total: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +234,15 @@ def weighted(vectors: Mapping[str, Any], share: float) -> dict[str, Any]:
     """What a party contributes to :func:`average`: its weight and its weighted vectors."""
     weight = np.float32(share)
     return {"share": np.array(weight), **{name: weight * value for name, value in vectors.items()}}
+
+
+def has_weight(vectors: Mapping[str, Any]) -> bool:
+    """Whether a contribution changes a sum: by its ``share`` if it is weighted, else by any value.
+
+    Clients that add zeros hide nobody, so a sum needs enough of the others.
+    """
+    told = [vectors["share"]] if "share" in vectors else vectors.values()
+    return any(bool(np.any(value)) for value in told)
 
 
 def _contributions(replies: Mapping[str, Payload], key: str) -> dict[str, Payload]:

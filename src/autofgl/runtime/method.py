@@ -143,6 +143,27 @@ class Method(ABC):
             if hasattr(part, "before_checkpoint"):
                 part.before_checkpoint()
 
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that are back, and have no part in the checkpoint from which the
+        run goes on. Whom no training brings up to date takes part in the next one that starts.
+        """
+        behind = self.clients.aside = [*names, *self.clients.aside]
+        for part in (getattr(self, name) for name in self.saved):
+            if behind and hasattr(part, "catch_up"):
+                part.catch_up(behind)
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know before the first round, a line each."""
+        share, fewest = getattr(self.settings, "participation", 1.0), self.clients.fewest
+        asked = round(share * len(self.clients.names))
+        if asked >= fewest or self.secure == "none":
+            return []
+        return [
+            f"participation={share:g} is {asked} of {len(self.clients.names)} clients; {fewest} "
+            f"train in every round, since --secure {self.secure} reveals no sum of fewer"
+        ]
+
     @abstractmethod
     def setup(self) -> None:
         """Prepare the first round. A resumed run skips it."""
@@ -157,10 +178,11 @@ class Method(ABC):
 
     def state(self) -> Payload:
         """Server-side state for a checkpoint."""
-        return saved_state(self, ("round", *self.saved))
+        return {**saved_state(self, ("round", *self.saved)), "aside": self.clients.aside}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        self.clients.aside = list(state.get("aside", ()))
         restore_state(self, ("round", *self.saved), state)
 
     def engine(self, recipe: Recipe | None = None, stage: str = "", **changes: Any) -> RoundEngine:

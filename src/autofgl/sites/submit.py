@@ -85,14 +85,13 @@ def run_as_sites(
             policy = kit / "local" / POLICY_FILE
             write_text(policy, allowing(config, layers.method).to_text())
             state = str(folder.path.absolute())
-            file = str(secret.absolute()) if secret is not None else ""
             SiteConfig(
                 name=name,
                 sites=tuple(names),
                 graph=str(path),
                 state=state,
                 policy=str(policy),
-                secret=file,
+                secret="" if secret is None else str(secret.absolute()),
             ).write(kit)
         loopback.start()
         kits = loopback.kits

@@ -13,6 +13,7 @@ scratch under federation, and federated validation picks one. docs/methods.md sa
 from the paper.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import FLAGCNSClient, make_supernet
-from autofgl.methods.fl_agcns.generations import Generations
+from autofgl.methods.fl_agcns.generations import Generations, rejoin_search
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.nn.models.networks import count_parameters
@@ -121,6 +122,12 @@ class FLAGCNS(Method):
         if not self._final.begun:
             self._final.begin(self._finalists())
         return {**self._final.step(), "round": self.round, "phase": "train"}
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """In the search with the SuperNet of another client."""
+        super().catch_up(names)
+        if not self._candidates:
+            rejoin_search(self.clients, self.search.count)
 
     def finish(self) -> Outcome:
         """The best finalist's outcome."""

@@ -117,13 +117,18 @@ class SharesClient(MaskedClient):
         self._threshold = self._group.threshold
         self._fewest = max(self._threshold, settings.min_parties)
         self._sums: dict[str, _Sum] = {}
+        self._with_keys: tuple[bytes, tuple[str, ...]] = (b"", ())
         self._phases |= {"settle": self._settle, "confirm": self._confirm, "reveal": self._reveal}
 
     @property
     def _roster(self) -> tuple[str, ...]:
         """The parties of the group that have keys."""
-        members = set(self._group.members)
-        return tuple(name for name in self._ring.roster if name in members)
+        session, roster = self._with_keys
+        if session != self._ring.session:
+            members = set(self._group.members)
+            roster = tuple(name for name in self._ring.roster if name in members)
+            self._with_keys = self._ring.session, roster
+        return roster
 
     @property
     def _peers(self) -> tuple[str, ...]:
@@ -157,14 +162,12 @@ class SharesClient(MaskedClient):
 
     def open(self, sealed: Payload) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
+        found = super().open(sealed)
         header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
         view = self._own_view(header.tag, header.digest, names)
-        if view.contributors and self._ledger.get(header.tag, VIEW) not in (
-            None,
-            view.digest.hex(),
-        ):
-            raise SumRefused(f"{self._ring.name} confirmed other contributors to '{header.tag}'")
-        return super().open(sealed)
+        if view.contributors and self._ledger.get(view.tag, VIEW) not in (None, view.digest.hex()):
+            raise SumRefused(f"{self._ring.name} confirmed other contributors to '{view.tag}'")
+        return found
 
     def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> View:
         names = set(contributors)

@@ -127,11 +127,17 @@ class PartyHost:
         except UserError as error:  # it speaks of files of this site
             _log.warning("refused: %s", error)
             raise Refused("it cannot prove who it is: the reason is in the site's log") from error
+        folder = self._folder / run
+        self._states = PartyStates(folder)
         context = Context(
-            self._name, tuple(map(_safe, parties)), self._peers, run=run, identity=identity
+            self._name,
+            tuple(map(_safe, parties)),
+            self._peers,
+            run=run,
+            identity=identity,
+            ledger=folder / f"{self._name}.sums",
         )
         party = self._builder.build(payload, context)
-        self._states = PartyStates(self._folder / run)
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:
