@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from autofgl.atomic import write_text
-from autofgl.errors import RunFolderError, UserError
+from autofgl.errors import DiskError, RunFolderError, UserError
 from autofgl.runs.bounded_yaml import MAX_CHARACTERS, parse_yaml
 from autofgl.runs.lock import LOCK_FILE, locked
 from autofgl.runs.manifest import Manifest, parse_json
@@ -63,16 +63,12 @@ class RunFolder:
         """Start a run in a new or empty folder, with the text of ``data.json`` if there is one."""
         cls.check_new(path)
         folder = cls(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            with locked(path):
-                cls.check_new(path)
-                write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
-                if data is not None:
-                    write_text(folder.data, data)
-                folder.seal()
-        except OSError as error:
-            raise UserError(f"cannot write to {path}: {error.strerror}") from error
+        with locked(path):
+            cls.check_new(path)
+            write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
+            if data is not None:
+                write_text(folder.data, data)
+            folder.seal()
         return folder
 
     @classmethod
@@ -114,11 +110,15 @@ class RunFolder:
             raise
         except Exception as error:
             self.require()
-            if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
-                way = f"resume it with autofgl run --resume {self.path} when that is mended"
-                raise RunFolderError(
-                    f"cannot write to {self.path}: {error.strerror or error}: {way}"
-                ) from error
+            if isinstance(error, DiskError | OSError) and not isinstance(
+                error, ConnectionError | TimeoutError
+            ):
+                reason = error.reason if isinstance(error, DiskError) else error.strerror or error
+                way = f"then resume it with autofgl run --resume {self.path}"
+                message = (
+                    f"cannot write to {self.path}: {reason}: make sure that it has room, {way}"
+                )
+                raise RunFolderError(message) from error
             raise
 
     def read_config(self) -> dict[str, Any]:
