@@ -67,7 +67,7 @@ class SiteConfig(BaseModel):
         write_text(kit / "local" / SITE_FILE, json.dumps(self.model_dump(), indent=2) + "\n")
 
 
-class Opening(BaseModel):
+class _RunRequest(BaseModel):
     """What the server asks a site for; whatever else it says is nobody's business here."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -107,7 +107,7 @@ class LocalSite:
         """The party that the server asks for, if the policy and the method allow it."""
         policy = self._policy
         with _reason_for_the_server():
-            asked = validated(Opening, dict(payload), "opening: ")
+            asked = validated(_RunRequest, dict(payload), "opening: ")
             policy.check_method(asked.method, asked.secure)
             method = find_method(asked.method)
             policy.check_protection(method, asked.method, asked.secure)
@@ -124,7 +124,8 @@ class LocalSite:
         self._check_same(folder / f"{self._config.name}.graph", graph)
         sent = SentBytes(folder / f"{self._config.name}.bytes", policy)
         make = method.party(graph, settings, asked.seed, asked.secure)
-        party = make(replace(context, min_parties=policy.min_parties))
+        with _reason_for_the_server():
+            party = make(replace(context, min_parties=policy.min_parties))
         _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
                   len(context.parties), asked.secure)  # fmt: skip
         return PolicedParty(party, run.check_recipe, sent)

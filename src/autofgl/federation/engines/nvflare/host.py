@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -137,7 +138,12 @@ class PartyHost:
             identity=identity,
             ledger=folder / f"{self._name}.sums",
         )
-        party = self._builder.build(payload, context)
+        try:
+            party = self._builder.build(payload, context)
+        except Refused:
+            with suppress(OSError):  # whoever asks for what is refused leaves nothing here
+                folder.rmdir()
+            raise
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:
