@@ -50,6 +50,8 @@ def execute(
         for name, content in outcome.files.items():
             write_bytes(folder.path / name, content)
         figures = _figures(config, layers, data, method, finished)
+        if method.clients.private:
+            figures["dp"] = method.clients.privacy()
         folder.write_result(figures)
     leave_report(folder.path, console)
     return Result(folder.path, figures)

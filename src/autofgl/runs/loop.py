@@ -172,7 +172,10 @@ def _begin(method: Method, folder: RunFolder) -> Stopwatch:
     if not checkpoint.exists(folder.checkpoints):
         method.connect()
         method.setup()
-        return Stopwatch()
+        watch = Stopwatch()
+        if method.clients.private:  # clients keep what their noise comes from
+            _save(method, folder, watch)
+        return watch
     state = checkpoint.load_latest(folder.checkpoints, method.federation)
     method.connect()
     method.load_state(state["method"])
@@ -191,6 +194,7 @@ def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: bool
     """Save after a round that asks for it, and leave the loop if somebody wants that."""
     returned = method.federation.returned
     due = method.milestone or method.round % method.settings.checkpoint_every == 0
+    due = due or method.clients.private  # a round that is made again may be another release
     if stop or returned or due:
         _save(method, folder, watch)
     if stop:

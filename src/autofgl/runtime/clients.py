@@ -9,8 +9,10 @@ from autofgl.errors import FederationError
 from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Replies
 from autofgl.federation.payload import Payload
+from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, within_bounds
 from autofgl.runtime.settings import ClientsSettings
-from autofgl.secure import SumClient, SumVectors, make_client, make_server
+from autofgl.secure import Reveal, SumClient, SumVectors, make_client, make_server
+from autofgl.secure.accountant import Releases
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -25,6 +27,7 @@ class Clients:
     ) -> None:
         self.federation = federation
         self.secure = secure
+        self.private = is_private(settings)
         self._settings = settings
         threshold = settings.secure_threshold or None
         self._server = make_server(secure, parties=federation.parties, threshold=threshold)
@@ -86,7 +89,8 @@ class Clients:
 
     def total(self, tag: str, replies: Mapping[str, Payload], key: str) -> SumVectors:
         """The sum of what the replies hold under a key, for the server to read."""
-        return self._server.total(tag, _contributions(replies, key), self._ask).vectors
+        total = self._server.total(tag, _contributions(replies, key), self._ask).vectors
+        return within_bounds(total) if self.private else total
 
     def seal(self, tag: str, replies: Mapping[str, Payload], key: str) -> Payload:
         """The sum of what the replies hold under a key, for the clients to open."""
@@ -103,6 +107,22 @@ class Clients:
         counts = self.total(tag, replies, "counts")["counts"] * COUNT_UNIT
         return [round(float(count)) for count in counts]
 
+    def privacy(self) -> dict[str, Any]:
+        """What the run has spent of its differential privacy, by the clients' own records."""
+        made = list(self.call("spent", {}).ok.values())
+        most = Releases(*(max(one[key] for one in made) for key in ("updates", "figures")))
+        plan = privacy_plan(self._settings)
+        return {
+            "epsilon": plan.spent(most),
+            "delta": plan.delta,
+            "budget": plan.epsilon,
+            "clip": self._settings.dp_clip,
+            "noise": {"updates": plan.update_noise, "figures": plan.figure_noise},
+            "releases": {"updates": most.updates, "figures": most.figures},
+            "colluders": self._settings.dp_colluders,
+            "accuracy_deviation": max(one["deviation"] for one in made),
+        }
+
     def relay(self, op: str, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
         """Carry a phase of a protocol between clients."""
         each = {name: {"phase": phase, "message": message} for name, message in messages.items()}
@@ -115,9 +135,9 @@ class Clients:
 class Summing:
     """What a party adds to take part in secure sums: operations protect what they send."""
 
-    operations: ClassVar[frozenset[str]] = frozenset({"secure"})
+    operations: ClassVar[frozenset[str]] = frozenset({"secure", "spent"})
 
-    def __init__(self, context: Context, secure: str, threshold: int) -> None:
+    def __init__(self, context: Context, secure: str, threshold: int, settings: Any = None) -> None:
         self.sums: SumClient = make_client(
             secure,
             name=context.name,
@@ -128,6 +148,30 @@ class Summing:
             identity=context.identity,
             ledger=context.ledger,
         )
+        self.private: PrivateClient | None = None
+        if is_private(settings):
+            self.private = PrivateClient(self.sums, context, settings, secure)
+            self.sums = self.private.sums
+
+    def contribute(
+        self,
+        tag: str,
+        figures: Mapping[str, Any],
+        update: Mapping[str, Any],
+        reveal: Reveal = "server",
+        reference: Mapping[str, Any] | None = None,
+    ) -> Payload:
+        """Protect figures and a weighted update in one sum; with noise where that is asked for.
+
+        ``reference`` are weights that everybody has: noise covers the change since them.
+        """
+        if self.private is None:
+            return self.sums.protect(tag, {**figures, **update}, reveal=reveal)
+        return self.private.contribute(tag, figures, update, reference or {}, reveal)
+
+    def spent(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """How many sums this client has put noise into; with differential privacy alone."""
+        return self.private.spent() if self.private else {}
 
     def secure(self, payload: Payload) -> Payload:
         """Answer a phase of the protocol."""
@@ -135,6 +179,8 @@ class Summing:
 
     def count(self, tag: str, counts: Any) -> Payload:
         """What :meth:`Clients.count_nodes` adds up."""
+        if self.private is not None:  # every client counts the same
+            return self.private.constant(tag, {"counts": np.ones_like(counts)})
         return self.sums.protect(tag, {"counts": counts / COUNT_UNIT})
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from autofgl.federation.party import Context, Party, Replies
 from autofgl.federation.payload import Payload
-from autofgl.runtime.clients import Summing
+from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
     BestRound,
@@ -26,6 +26,9 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
+
+#: Columns of the history without a value where nobody reports figures.
+_UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
 
 class RoundClient(Summing, Party):
@@ -45,7 +48,7 @@ class RoundClient(Summing, Party):
         settings: Any,
         secure: str,
     ) -> None:
-        super().__init__(context, secure, settings.secure_threshold)
+        super().__init__(context, secure, settings.secure_threshold, settings)
         self.data = data
         data.inputs(settings.normalize_features)  # laid out now: a call has a time limit
         self.settings = settings
@@ -70,28 +73,36 @@ class RoundClient(Summing, Party):
         """
         given = ("sharing", "network", "settings", "trial")
         self._adopt({key: payload[key] for key in given if key in payload})
-        return {"counts": self.count(f"{payload['stage']}start", self.data.counts())}
+        counts = self.count(f"{payload['stage']}start", self.data.counts())
+        reference = {"reference": self.sharing.reference()} if self.private else {}
+        return {"counts": counts, **reference}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
 
         Payload: what the way of sharing hands out; ``stage``; ``round``; ``totals``, the
-        federation's node counts; ``train``; ``contribute``, false for an evaluation alone.
+        federation's node counts; ``train``; ``contribute``, false for an evaluation alone;
+        ``report``, false where differential privacy leaves figures for the end.
         With a secure mode a client that does not train contributes zeros: masks need all parties.
         """
         sharing, tag = self.sharing, f"{payload['stage']}{{}}-{payload['round']}"
         self.take(payload)
         figures = sharing.figures(payload)
+        figures = figures if payload.get("report", True) else {}
+        reference = sharing.reference() if self.private else {}
         trains = payload["contribute"] and (payload.get("train", True) or self._secure != "none")
         update = sharing.update(payload) if trains else {}
         reply = sharing.after(payload) if payload["contribute"] else {}
-        if sharing.one_sum:
+        if sharing.one_sum and (figures or update):
             kind = "update" if update else "metrics"
-            return {**reply, kind: self.sums.protect(tag.format(kind), {**figures, **update})}
+            sent = self.contribute(tag.format(kind), figures, update, reference=reference)
+            return {**reply, kind: sent}
         if figures:
-            reply["metrics"] = self.sums.protect(tag.format("metrics"), figures)
+            reply["metrics"] = self.contribute(tag.format("metrics"), figures, {})
         if update:
-            sent = self.sums.protect(tag.format("update"), update, reveal=sharing.reveal)
+            sent = self.contribute(
+                tag.format("update"), {}, update, reveal=sharing.reveal, reference=reference
+            )
             reply["update"] = sent
         return reply
 
@@ -108,7 +119,7 @@ class RoundClient(Summing, Party):
         seconds = np.array([sharing.local.inference_seconds(), 1.0])
         report = {**sharing.final_figures(payload), "seconds": seconds}
         own = sharing.describe(self.data.graph) if self._secure == "none" else {}
-        protected = self.sums.protect(f"{payload['stage']}conclude", report)
+        protected = self.contribute(f"{payload['stage']}conclude", report, {})
         return {"report": protected, "own": own, **sharing.about()}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
@@ -117,7 +128,8 @@ class RoundClient(Summing, Party):
 
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
-        return saved_state(self, ("_recipe", "_sharing", *self.saved))
+        state = saved_state(self, ("_recipe", "_sharing", *self.saved))
+        return {**state, "noise": self.private.record.state()} if self.private else state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
@@ -125,6 +137,8 @@ class RoundClient(Summing, Party):
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
         restore_state(self, self.saved, state)
+        if self.private is not None:
+            self.private.record.load_state(state["noise"])
 
     def _adopt(self, payload: Payload) -> None:
         recipe = Recipe.from_payload(payload)
@@ -143,7 +157,7 @@ class RoundEngine(Saved):
     it has diverged at some client.
     """
 
-    saved = ("round", "totals", "parties", "best", "sharing")
+    saved = ("round", "totals", "parties", "best", "sharing", "reference")
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -153,6 +167,8 @@ class RoundEngine(Saved):
         self.best = BestRound(sharing.settings.select)
         self.parties: list[str] = []
         self.diverged = False
+        #: With differential privacy, the weights that the clients' updates are changes of.
+        self.reference: dict[str, Any] | None = None
 
     @property
     def out_of_patience(self) -> bool:
@@ -184,6 +200,8 @@ class RoundEngine(Saved):
         replies = clients.call("start", message, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
         self.totals = clients.count_nodes(f"{self.stage}start", replies)
+        if clients.private:
+            self.reference = next(iter(replies.values()))["reference"]
         self.sharing.begin(replies)
 
     def step(self) -> Row:
@@ -198,14 +216,16 @@ class RoundEngine(Saved):
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
-    def evaluate_last(self) -> Row:
-        """Evaluate the last update too; no round can follow."""
-        _, total = self._exchange(self.round + 1, set(), contribute=False)
+    def evaluate_last(self, report: bool = True) -> Row:
+        """Evaluate the last update too; no round can follow. Nobody learns the figures unless
+        they ``report`` them.
+        """
+        _, total = self._exchange(self.round + 1, set(), contribute=False, report=report)
         return self._judge(self.round, total)
 
     def finish(self) -> Outcome:
         """Evaluate the last update too, then report on the best weights."""
-        self.evaluate_last()
+        self.evaluate_last(report=not self.sharing.clients.private)
         message = {"totals": self.totals, "stage": self.stage}
         message |= self.sharing.settle(self.best.round == self.round)
         replies = self._call("conclude", message, self.sharing.settle_each()).ok
@@ -217,11 +237,13 @@ class RoundEngine(Saved):
         self.sharing.before_checkpoint()
 
     def _exchange(
-        self, at: int, chosen: set[str], contribute: bool
+        self, at: int, chosen: set[str], contribute: bool, report: bool = True
     ) -> tuple[Replies, dict[str, Any]]:
         """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
+        if not report or (clients.private and contribute):
+            about["report"] = False
         replies = self._call("round", {**sharing.handout(), **about}, sharing.handout_each(chosen))
         total: dict[str, Any] = {}
         if any("metrics" in reply for reply in replies.ok.values()):
@@ -231,11 +253,27 @@ class RoundEngine(Saved):
             if sharing.reveal == "parties":
                 total["sealed"] = clients.seal(tag, replies.ok, "update")
             else:
-                total |= clients.total(tag, replies.ok, "update")
+                total |= self._absolute(clients.total(tag, replies.ok, "update"))
         return replies, total
 
+    def _absolute(self, total: dict[str, Any]) -> dict[str, Any]:
+        """A summed update with the weights that it is the change of, which it replaces."""
+        if self.reference:
+            share = total["share"]
+            total |= {name: total[name] + share * one for name, one in self.reference.items()}
+            mean = average({name: total[name] for name in ("share", *self.reference)})
+            self.reference = mean or self.reference
+        return total
+
     def _judge(self, at: int, total: dict[str, Any]) -> Row:
-        """Columns of the weights just evaluated, which may be the best so far."""
+        """Columns of the weights just evaluated, which may be the best so far.
+
+        Where nobody reports, the last weights are taken for the best.
+        """
+        if "metrics" not in total:
+            self.best.round = at
+            self.sharing.keep(True)
+            return dict.fromkeys(_UNREPORTED)
         self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         self.sharing.keep(self.best.update(at, metrics))

@@ -118,7 +118,12 @@ class SumSettings:
 
 
 class SumClient(Protocol):
-    """A party's side. It holds secrets and therefore has no state to save: set up again."""
+    """A party's side. It holds secrets and therefore has no state to save: set up again.
+
+    It helps to open sums of ``fewest`` parties or more.
+    """
+
+    fewest: int
 
     def handle(self, phase: str, message: Payload) -> Payload:
         """Answer a phase of the protocol that the server drives.

@@ -241,6 +241,7 @@ class KeyedClient:
 
     def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
         self._ring = KeyRing(name, settings.parties, fewest, settings.shared_secret)
+        self.fewest = max(fewest, settings.min_parties)
         self._phases = self._ring.phases  # the mode adds its own
         self._readers: dict[str, str] = {}  # of each tag; empty if this party did not contribute
 

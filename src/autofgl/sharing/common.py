@@ -66,6 +66,10 @@ class CommonClient(SharingClient):
         self.train(payload["round"])
         return weighted(self.local.weights(), share)
 
+    def reference(self) -> Mapping[str, Any]:
+        """The global weights, unless gradients are averaged."""
+        return {} if self.settings.aggregate == "gradients" else self.local.weights()
+
     def train(self, at: int) -> None:
         """The local epochs of a round, from the global weights."""
         self.local.train(self.settings.local_epochs, at)
