@@ -5,7 +5,7 @@ whether a client contributed its values or zeros. So no part of a sum may depend
 client is, and no count may say it:
 
 - every client weighs the same, 1 / n of the n clients that the run began with;
-- an update is the change since weights that everybody has, clipped to a norm of ``dp_clip``;
+- an update is the change since weights that everybody has, brought to a norm of ``dp_clip``;
 - figures are accuracies and losses per node, the latter up to :data:`LARGEST_LOSS`, and only those
   of the end of a training: those of every round would take most of the privacy;
 - what no noise covers is not told at all: seconds, whether a trial diverged, label counts.

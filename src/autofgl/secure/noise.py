@@ -1,7 +1,7 @@
 """Noise on what a party puts into a sum, so that the sum says little about any one party.
 
-A release is a sum that somebody reads. Every party bounds its part (an update is scaled down to a
-norm of ``clip``, a figure is cut off at its bound) and adds its share of Gaussian noise before it
+A release is a sum that somebody reads. Every party bounds its part (an update is scaled to a norm of
+``clip``, a figure is cut off at its bound) and adds its share of Gaussian noise before it
 masks or encrypts anything, so whoever opens the sum finds the noise in it. A share has a standard
 deviation of::
 
@@ -59,13 +59,17 @@ def gaussian(key: bytes, size: int) -> NDArray[np.float64]:
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
 
 
-def clipped(vectors: Vectors, bound: float) -> dict[str, NDArray[np.float64]]:
-    """Vectors scaled down together to a norm of ``bound`` at most; zero where any is not finite."""
+def brought_to(norm: float, vectors: Vectors) -> dict[str, NDArray[np.float64]]:
+    """Vectors scaled together to a norm; zero where all are, or where any is not finite.
+
+    Small ones are scaled up, which keeps the bound and needs no clip that fits the updates of a
+    model that nobody has trained yet (automatic clipping: Bu et al. 2023, Das et al. 2021).
+    """
     arrays = {name: np.asarray(array, np.float64) for name, array in vectors.items()}
     if not all(np.isfinite(array).all() for array in arrays.values()):
         return {name: np.zeros_like(array) for name, array in arrays.items()}
-    norm = math.sqrt(sum(float(np.vdot(array, array)) for array in arrays.values()))
-    factor = min(1.0, bound / norm) if norm else 1.0
+    now = math.sqrt(sum(float(np.vdot(array, array)) for array in arrays.values()))
+    factor = norm / now if now else 0.0
     return {name: array * factor for name, array in arrays.items()}
 
 
@@ -208,7 +212,7 @@ class NoisyClient:
 
         Args:
             tag: Names the sum.
-            update: Vectors that are clipped together.
+            update: Vectors that are brought to one norm together.
             figures: Numbers that are cut off at their ``bounds``, each for itself; those with a
                 bound of zero must not depend on the party's data and get no noise.
             bounds: Largest magnitudes, in the shapes of ``figures``.
@@ -242,7 +246,7 @@ class NoisyClient:
         return self._inner.protect(tag, noisy, reveal=reveal)
 
     def _update(self, update: Vectors) -> tuple[SumVectors, Mapping[str, Any]]:
-        values = clipped(update, self._clip)
+        values = brought_to(self._clip, update)
         return values, dict.fromkeys(values, self.plan.update_noise * self._clip * self._part)
 
     def _figures(self, figures: Vectors, bounds: Vectors) -> tuple[SumVectors, Mapping[str, Any]]:
