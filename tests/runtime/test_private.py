@@ -200,7 +200,7 @@ class TestResume:
         method = make("fedavg", small_clients, folder=tmp_path, rounds=5, **DP)
         rounds(method, 2)
         method.before_checkpoint()
-        method.federation.checkpoint("two")
+        digests = method.federation.checkpoint("two")
         state = method.state()
         sums: list[list[Payload]] = [[], []]
         for attempt in sums:
@@ -208,7 +208,7 @@ class TestResume:
                 method.step()
                 attempt.append(_weights(method))
             assert spent(method).updates == 5
-            method.federation.restore("two")
+            method.federation.restore("two", digests)
             method.connect()
             method.load_state(state)
         for first, second in zip(*sums, strict=True):

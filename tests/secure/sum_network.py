@@ -1,6 +1,7 @@
 """A server and its parties, with the real codec between them and a hand on the wire."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,21 @@ class SumNetwork:
         refusals: Why parties did not answer.
     """
 
-    def __init__(self, mode: str, count: int, **settings: Any) -> None:
+    def __init__(self, mode: str, count: int, folder: Path | None = None, **settings: Any) -> None:
         self.mode = mode
         self.parties = names(count)
+        ledgers = {name: folder / name if folder else None for name in (*self.parties, "server")}
         self.clients: dict[str, SumClient] = {
-            name: make_client(mode, name=name, parties=self.parties, **settings)
+            name: make_client(
+                mode, name=name, parties=self.parties, ledger=ledgers[name], **settings
+            )
             for name in self.parties
         }
-        settings.pop("shared_secret", None)
-        self.server: SumServer = make_server(mode, parties=self.parties, **settings)
+        for key in ("shared_secret", "min_parties"):
+            settings.pop(key, None)
+        self.server: SumServer = make_server(
+            mode, parties=self.parties, ledger=ledgers["server"], **settings
+        )
         self.lost_at: dict[str, str] = {}
         self.alter: Alter = lambda phase, name, message: message
         self.server_view: list[Payload] = []
@@ -73,14 +80,16 @@ class SumNetwork:
         tag: str,
         vectors: Mapping[str, Mapping[str, Any]],
         reveal: Reveal = "server",
+        idle: Collection[str] = (),
     ) -> dict[str, Payload]:
-        """Contributions of all parties that are not lost at ``protect``."""
+        """Contributions of all parties that are not lost at ``protect``; the idle send zeros."""
         contributions = {}
         for name, own in vectors.items():
             if self.lost_at.get(name) == "protect":
                 self._gone.add(name)
             if name not in self._gone:
-                sent = self.clients[name].protect(tag, own, reveal=reveal)
+                active = name not in idle
+                sent = self.clients[name].protect(tag, own, reveal=reveal, active=active)
                 contributions[name] = carry(sent)
         self.server_view.extend(contributions.values())
         return contributions

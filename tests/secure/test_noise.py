@@ -1,11 +1,14 @@
 """Noise in secure sums: how much there is, whoever is lost, and that none of it comes twice."""
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
 from sum_network import SumNetwork, names
 
 from autofgl.errors import UserError

@@ -30,7 +30,9 @@ class Clients:
         self.private = is_private(settings)
         self._settings = settings
         threshold = settings.secure_threshold or None
-        self._server = make_server(secure, parties=federation.parties, threshold=threshold)
+        self._server = make_server(
+            secure, parties=federation.parties, threshold=threshold, one_group=self.private
+        )
 
     @property
     def names(self) -> Sequence[str]:
@@ -147,6 +149,7 @@ class Summing:
             run=context.run,
             identity=context.identity,
             ledger=context.ledger,
+            one_group=is_private(settings),
         )
         self.private: PrivateClient | None = None
         if is_private(settings):

@@ -5,7 +5,11 @@ whether a client contributed its values or zeros. So no part of a sum may depend
 client is, and no count may say it:
 
 - every client weighs the same, 1 / n of the n clients that the run began with;
-- an update is the change since weights that everybody has, brought to a norm of ``dp_clip``;
+- an update is the change since weights that everybody has, or a gradient, brought to a norm of
+  ``dp_clip``; gradients are followed as they are, in steps that long at most: Adam would take
+  noise for signal;
+- biases stay what they are: there are few of them, but each acts on all nodes, and their noise
+  would drown the rest;
 - figures are accuracies and losses per node, the latter up to :data:`LARGEST_LOSS`, and only those
   of the end of a training: those of every round would take most of the privacy;
 - what no noise covers is not told at all: seconds, whether a trial diverged, label counts.
@@ -108,7 +112,10 @@ class PrivateClient:
             self._deviation = self.sums.figure_deviation(bounds)
         share = float(update.get("share", 0.0))
         changes = {name: value for name, value in update.items() if name not in ("share", *UNTOLD)}
-        public = {name: np.zeros_like(value) for name, value in update.items() if name in UNTOLD}
+        matrices = {name: value for name, value in changes.items() if np.ndim(value) > 1}
+        changes = matrices or changes
+        fixed = [name for name in update if name not in changes and name != "share"]
+        public = {name: np.zeros_like(update[name]) for name in fixed}
         if update:
             public["share"] = np.array(float(share > 0) / self._clients)
         for name, value in changes.items():
@@ -122,6 +129,7 @@ class PrivateClient:
             public=public,
             weight=1 / self._clients,
             reveal=reveal,
+            active=not update or share > 0,
         )
 
     def spent(self) -> Payload:

@@ -125,8 +125,8 @@ class PrivacySettings(BaseModel):
     dp_delta: float = Field(default=1e-5, gt=0, lt=1)
     """differential privacy: δ, which has to be less than 1 over the number of clients"""
     dp_clip: Positive = 1.0
-    """differential privacy: norm that every client's update is brought to; of a gradient, where it
-    makes no difference to Adam, or of the change of the weights in a round"""
+    """differential privacy: norm that every client's update is brought to, a gradient's or that of
+    the change of its weights; no round moves the weights farther than this, but for noise"""
     dp_colluders: Whole = 1
     """differential privacy: clients that may tell the server or each other their own noise"""
 

@@ -8,8 +8,9 @@ others that way. The server drives the exchange and learns public keys only.
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,11 +21,30 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autofgl.secure import Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
-from autofgl.secure.contributions import Header, common_header, take_bytes_by_name, take_field
+from autofgl.secure import (
+    Array,
+    Ask,
+    Payload,
+    Reveal,
+    SecureSumError,
+    SumNotOpened,
+    SumRefused,
+    SumSettings,
+)
+from autofgl.secure.contributions import (
+    Header,
+    common_header,
+    digest_vectors,
+    take_bytes_by_name,
+    take_field,
+)
+from autofgl.secure.ledger import Ledger
 
 PUBLIC_BYTES = 32
 _NONCE_BYTES = 12
+
+#: What a server notes of a sum: who is not in it when it is begun, and when it is done.
+ABSENT, LEFT_OUT = "absent", "left out"
 
 
 class KeyRing:
@@ -243,7 +263,8 @@ class KeyedClient:
         self._ring = KeyRing(name, settings.parties, fewest, settings.shared_secret)
         self.fewest = max(fewest, settings.min_parties)
         self._phases = self._ring.phases  # the mode adds its own
-        self._readers: dict[str, str] = {}  # of each tag; empty if this party did not contribute
+        self._readers: dict[str, str] = {}  # of each tag since the last key exchange
+        self._ledger = Ledger(settings.ledger)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ring!r})"
@@ -265,6 +286,16 @@ class KeyedClient:
         if tag in self._readers:
             raise SumRefused(f"{self._ring.name} used the tag '{tag}' before")
 
+    def _note(self, header: Header, vectors: Mapping[str, Array], active: bool) -> None:
+        """Note a contribution before it is sent; a tag stands for the same vectors for ever."""
+        digest = digest_vectors(header, vectors, active)
+        if self._ledger.note(header.tag, "vectors", digest) != digest:
+            raise SumRefused(
+                f"{self._ring.name} used the tag '{header.tag}' before, for other values: a name "
+                "of a sum stands for one sum, over restarts too"
+            )
+        self._readers[header.tag] = header.reveal
+
     def _sealed_header(self, sealed: Payload) -> Header:
         """The header of a sum that the parties may read."""
         header = Header.from_payload(sealed)
@@ -285,6 +316,8 @@ class KeyedServer:
         self._parties = settings.parties
         self._fewest = fewest
         self._session = KeySession(b"", ())
+        self._ledger = Ledger(settings.ledger)
+        self.wrong: tuple[str, ...] = ()
 
     def setup(self, ask: Ask) -> None:
         """See :class:`autofgl.secure.SumServer`."""
@@ -295,3 +328,25 @@ class KeyedServer:
     ) -> Header:
         name, roster = self._session.name, self._session.roster
         return common_header(tag, reveal, name, contributions, roster, self._fewest)
+
+    def _noted(self, tag: str, contributions: Mapping[str, Payload]) -> dict[str, Payload]:
+        """All contributions, or those to the same sum as before if the tag was used."""
+        absent = self._ledger.get(tag, LEFT_OUT) or self._ledger.get(tag, ABSENT)
+        if absent is None:
+            return dict(contributions)
+        names = set(self._parties).difference(json.loads(absent))
+        if missing := names - contributions.keys():
+            raise SumNotOpened(self._bound(tag, missing))
+        return {name: sent for name, sent in contributions.items() if name in names}
+
+    def _note_contributors(self, tag: str, names: Iterable[str], kind: str = ABSENT) -> None:
+        """Note whose contributions make a sum, before it is opened."""
+        absent = json.dumps(sorted(set(self._parties).difference(names)))
+        if kind == ABSENT or absent != self._ledger.get(tag, ABSENT):
+            self._ledger.note(tag, kind, absent)
+
+    def _bound(self, tag: str, missing: Collection[str]) -> str:
+        return (
+            f"'{tag}' was begun with {', '.join(sorted(missing))} and cannot be made without: a "
+            "name of a sum stands for one sum"
+        )

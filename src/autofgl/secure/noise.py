@@ -1,8 +1,8 @@
 """Noise on what a party puts into a sum, so that the sum says little about any one party.
 
-A release is a sum that somebody reads. Every party bounds its part (an update is scaled to a norm of
-``clip``, a figure is cut off at its bound) and adds its share of Gaussian noise before it
-masks or encrypts anything, so whoever opens the sum finds the noise in it. A share has a standard
+A release is a sum that somebody reads. Every party bounds its part (an update is scaled to a norm
+of ``clip``, a figure is cut off at its bound) and adds its share of Gaussian noise before it masks
+or encrypts anything, so whoever opens the sum finds the noise in it. A share has a standard
 deviation of::
 
     z · C / sqrt(t − c)
@@ -12,7 +12,8 @@ party helps to open no sum, and c parties that may tell each other and the serve
 the noise of the others is z · C at least whoever is lost, exactly that in a sum of t, and by a
 factor of sqrt(k / (t − c)) more in a sum of k parties. With t = ⌊2k/3⌋ + 1 that factor is 1.2 to
 1.3. To take the surplus out again (XNoise, Jiang et al. 2024) costs a further phase in which
-parties tell seeds of noise; it is not done.
+parties tell seeds of noise; it is not done. Parties with noise sum in one group, however many they
+are: a server that sees the sums of groups would need as much noise in every one of them.
 
 **A redone round is the same release.** Noise comes from a secret of the party and from the tag and
 the values of a release: the same values under the same tag, as after a resume from an older
@@ -191,10 +192,15 @@ class NoisyClient:
     open: Any
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
         """Refused: nothing says how large the values may be, and so no noise covers them."""
-        del vectors, reveal
+        del vectors, reveal, active
         raise SumRefused(f"'{tag}': with differential privacy nothing is summed without noise")
 
     def release(
@@ -207,6 +213,7 @@ class NoisyClient:
         public: Vectors | None = None,
         weight: float = 1.0,
         reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
         """This party's part of a sum that is released.
 
@@ -219,6 +226,7 @@ class NoisyClient:
             public: Vectors that do not depend on the party's data; no noise.
             weight: Multiplies everything with noise; the same at every party.
             reveal: Who reads the sum.
+            active: Whether there is more in it than noise.
 
         Raises:
             SumRefused: The plan has no room for another release.
@@ -243,7 +251,7 @@ class NoisyClient:
             own, scale = parts[kind]
             noise = self.record.noise(kind, tag, own)
             noisy |= {name: weight * (own[name] + scale[name] * noise[name]) for name in own}
-        return self._inner.protect(tag, noisy, reveal=reveal)
+        return self._inner.protect(tag, noisy, reveal=reveal, active=active)
 
     def _update(self, update: Vectors) -> tuple[SumVectors, Mapping[str, Any]]:
         values = brought_to(self._clip, update)

@@ -53,7 +53,9 @@ class CommonClient(SharingClient):
         if "weights" in payload:
             self.local.load_weights(payload["weights"])
         gradient = average(opened) if opened else {}
-        if gradient:
+        if gradient and self.settings.dp_epsilon:
+            self.local.descend(gradient)
+        elif gradient:
             self.local.apply(gradient)
 
     def update(self, payload: Payload) -> dict[str, Any]:

@@ -37,14 +37,19 @@ class CkksClient(KeyedClient):
         self._phases["decrypt"] = self._decrypt
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
         layout, flat = flatten(vectors)
         ciphertexts = self._ready().encrypt(self._fixed_point.encode(flat))
-        self._readers[tag] = reveal
         header = Header(tag, self._ring.session, reveal, self._fixed_point.fraction_bits, layout)
+        self._note(header, vectors, active)
         return {**header.to_payload(), "ciphertexts": ciphertexts}
 
     def open(self, sealed: Payload) -> SumVectors:
