@@ -177,7 +177,7 @@ class LocalModel:
         """One step against a given gradient, as long as it is."""
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
-                parameter -= torch.from_numpy(gradient[name].astype(np.float32))
+                parameter.sub_(torch.from_numpy(gradient[name].astype(np.float32)))
 
     def evaluate(self) -> MetricSums:
         """Loss sum, correct predictions and count on each mask, ``[9]``.
