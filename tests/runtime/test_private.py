@@ -175,7 +175,7 @@ class TestClient:
         method.setup()
         party = next(iter(parties(method).values()))
         with pytest.raises(autofgl.secure.SumRefused, match="no bound of 'salaries'"):
-            party.contribute("t", {"salaries": np.ones(3)}, {})
+            party.contribute("t", {"salaries": np.ones(3)})
         with pytest.raises(autofgl.secure.SumRefused, match="without noise"):
             party.sums.protect("t", {"salaries": np.ones(3)})
 

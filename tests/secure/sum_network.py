@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.identity import GroupSecret
 from autofgl.secure import Reveal, SecureSumError, SumClient, SumServer, make_client, make_server
+
+#: What the parties know each other by, unless a test gives them another identity, or none.
+SECRET = b"a secret of the parties"
+#: Settings of parties that the server has no part in.
+OWN = ("identity", "run", "min_parties")
 
 Alter = Callable[[str, str, Payload], Payload]
 
@@ -26,6 +32,7 @@ class SumNetwork:
     Attributes:
         lost_at: Phase from which on a party is lost, by party.
         alter: Changes a message to a party; for tampering.
+        alter_answer: Changes a party's answer; for parties that cheat.
         server_view: All that the server received and sent, in order.
         refusals: Why parties did not answer.
     """
@@ -36,17 +43,21 @@ class SumNetwork:
         ledgers = {name: folder / name if folder else None for name in (*self.parties, "server")}
         self.clients: dict[str, SumClient] = {
             name: make_client(
-                mode, name=name, parties=self.parties, ledger=ledgers[name], **settings
+                mode,
+                name=name,
+                parties=self.parties,
+                ledger=ledgers[name],
+                **{"identity": GroupSecret(name, SECRET), **settings},
             )
             for name in self.parties
         }
-        for key in ("shared_secret", "min_parties"):
-            settings.pop(key, None)
+        settings = {key: settings[key] for key in settings if key not in OWN}
         self.server: SumServer = make_server(
             mode, parties=self.parties, ledger=ledgers["server"], **settings
         )
         self.lost_at: dict[str, str] = {}
         self.alter: Alter = lambda phase, name, message: message
+        self.alter_answer: Alter = lambda phase, name, answer: answer
         self.server_view: list[Payload] = []
         self.refusals: list[str] = []
         self.asked: list[str] = []
@@ -71,7 +82,7 @@ class SumNetwork:
             except SecureSumError as error:
                 self.refusals.append(str(error))
                 continue
-            answers[name] = carry(answer)
+            answers[name] = carry(self.alter_answer(phase, name, answer))
             self.server_view.append(answers[name])
         return answers
 

@@ -184,7 +184,7 @@ class TestRecord:
     def test_a_release_is_on_record_before_it_is_made(self, tmp_path: Path) -> None:
         class Crashes:
             fewest = 2
-            handle = open = None
+            handle = open = wrap = unwrap = None
 
             def protect(self, *_: Any, **__: Any) -> Any:
                 raise RuntimeError

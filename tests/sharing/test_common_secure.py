@@ -125,7 +125,8 @@ def test_partial_participation_hides_who_trains(
 ) -> None:
     outcomes = []
     for mode in ("none", secure):
-        method = make("fedavg", small_clients, secure=mode, participation=0.4, rounds=6)
+        about = {"participation": 0.67, "secure_threshold": 2}  # two of three
+        method = make("fedavg", small_clients, secure=mode, **about, rounds=6)
         rounds(method, 6)
         outcomes.append(method.finish())
     plain, other = outcomes
@@ -142,7 +143,7 @@ def test_below_the_threshold_the_run_ends_and_says_so(small_clients: list[Client
 
 
 def test_shares_survive_a_lost_client(small_clients: list[ClientGraph]) -> None:
-    method = make("fedavg", small_clients, secure="shares", rounds=5)
+    method = make("fedavg", small_clients, secure="shares", secure_threshold=2, rounds=5)
     rounds(method, 2)
     method.federation.drop("client-2")
     plain = make("fedavg", small_clients, rounds=5)

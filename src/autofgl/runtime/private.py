@@ -93,8 +93,7 @@ class PrivateClient:
     def contribute(
         self,
         tag: str,
-        figures: Mapping[str, Any],
-        update: Mapping[str, Any],
+        vectors: Mapping[str, Any],
         reference: Mapping[str, Any],
         reveal: Reveal,
     ) -> Payload:
@@ -103,6 +102,7 @@ class PrivateClient:
         Vectors of an update that are no part of its average, those named in :data:`UNTOLD`, are
         zeros.
         """
+        update, figures = (vectors, {}) if "share" in vectors else ({}, vectors)
         bounded = {name: self._bounded(tag, name, value) for name, value in figures.items()}
         if "diverged" in figures:  # of a trial, which leaves test nodes alone
             rows = bounded["metrics"][1].reshape(-1, len(SPLITS), 3)

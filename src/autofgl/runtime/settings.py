@@ -74,6 +74,11 @@ class TrainSettings(BaseModel):
     renamed_values: ClassVar[dict[str, dict[str, str]]] = {
         "protocol": {"regularised": "regularized"}
     }
+    #: Settings by which others get to see more of a client than its part of sums, each with the
+    #: value that does it: a site's policy must allow them by name.
+    discloses: ClassVar[dict[str, Any]] = {}
+    #: Settings that are the server's own affair, such as names of its files: no site reads them.
+    server_only: ClassVar[tuple[str, ...]] = ()
 
     protocol: Literal["regularized", "plain"] = "regularized"
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
@@ -101,6 +106,11 @@ class TrainSettings(BaseModel):
     def server_data(self) -> ServerData:
         """Data at the server; most methods have no use for any."""
         return ServerData()
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of a whole run at most, those of its search included."""
+        return self.rounds
 
     @model_validator(mode="before")
     @classmethod
@@ -190,6 +200,10 @@ class TrialSettings(BaseModel):
         updates = self.candidates * self.candidate_rounds + self.finalists * alone.updates
         return Releases(updates, self.candidates + self.finalists * alone.figures)
 
+    def trial_rounds_with(self, rounds: int) -> int:
+        """Rounds of all candidates and of the finalists, each of which has so many."""
+        return self.candidates * self.candidate_rounds + self.finalists * rounds
+
 
 class AloneSettings(TrainSettings, NetworkSettings):
     """A fixed network, trained without a federation."""
@@ -197,6 +211,10 @@ class AloneSettings(TrainSettings, NetworkSettings):
 
 class FederatedTraining(AveragingSettings, ClientsSettings, TrainSettings):
     """Any network, trained by a federation."""
+
+    dp_clip: Positive = 10.0
+    """differential privacy: norm that every client's update is brought to, a gradient's or that of
+    the change of its weights; no round moves the weights farther than this, but for noise"""
 
     @property
     def releases(self) -> Releases | None:

@@ -97,13 +97,13 @@ class SumSettings:
             are needed to unmask it. The mode's own choice if not given.
         fraction_bits: Values are rounded to multiples of ``2**-fraction_bits``. The mode's own
             choice if not given.
-        shared_secret: Bytes that all parties were given by hand and the server was not. With them
-            not even a server that cheats at the key exchange can read along.
         min_parties: Fewest parties whose sum a party helps to reveal, whatever the threshold.
         run: Names the run; keys are bound to it.
-        identity: Proves who the party is to the others.
+        identity: Proves who the party is to the others. Without it a server that cheats at the key
+            exchange can read along, so every engine gives one.
         ledger: File in which a party, or the server, notes the sums that it took part in, over
             restarts.
+        mode: The secure mode; keys are bound to it.
         one_group: All parties sum together, however many they are, and nobody sees sums of fewer
             of them; it costs each of them more (:mod:`autofgl.secure.shares.groups`).
     """
@@ -111,11 +111,11 @@ class SumSettings:
     parties: tuple[str, ...]
     threshold: int | None = None
     fraction_bits: int | None = None
-    shared_secret: bytes = field(default=b"", repr=False)
     min_parties: int = 0
     run: str = ""
     identity: Identity | None = field(default=None, repr=False)
     ledger: Path | None = None
+    mode: str = ""
     one_group: bool = False
 
     def __post_init__(self) -> None:
@@ -175,6 +175,14 @@ class SumClient(Protocol):
     def open(self, sealed: Payload) -> SumVectors:
         """The sum in what :meth:`SumServer.seal` made."""
 
+    def wrap(self, name: str, data: bytes) -> bytes:
+        """Data for the other parties of the present keys; the server that relays it learns its
+        size. It is bound to a name.
+        """
+
+    def unwrap(self, name: str, box: bytes) -> bytes:
+        """What another party wrapped under that name; all else raises ``SecureSumError``."""
+
 
 class SumServer(Protocol):
     """The server's side.
@@ -184,6 +192,10 @@ class SumServer(Protocol):
     """
 
     wrong: tuple[str, ...]
+
+    @property
+    def fewest(self) -> int:
+        """Fewest parties whose sum is revealed."""
 
     def setup(self, ask: Ask) -> None:
         """Have the parties agree on keys. Older sums that are not finished are lost."""
@@ -212,25 +224,28 @@ def make_client(
     parties: Sequence[str],
     threshold: int | None = None,
     fraction_bits: int | None = None,
-    shared_secret: bytes = b"",
     min_parties: int = 0,
     run: str = "",
     identity: Identity | None = None,
     ledger: Path | None = None,
     one_group: bool = False,
 ) -> SumClient:
-    """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``."""
+    """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``.
+
+    A party of a run always has an identity. One without takes part in sums of this level only, and
+    trusts whoever relays the keys.
+    """
     if name not in parties:
         raise UserError(f"'{name}' is not one of the parties {', '.join(parties)}")
     settings = SumSettings(
         tuple(parties),
         threshold,
         fraction_bits,
-        shared_secret,
         min_parties,
         run,
         identity,
         ledger,
+        mode,
         one_group,
     )
     return _sides(mode)[0](name, settings)

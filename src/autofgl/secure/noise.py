@@ -187,9 +187,7 @@ class NoisyClient:
         self._part = 1 / math.sqrt(fewest - colluders)
         self.fewest = fewest
         self.handle, self.open = inner.handle, inner.open
-
-    handle: Any
-    open: Any
+        self.wrap, self.unwrap = inner.wrap, inner.unwrap
 
     def protect(
         self,
@@ -236,6 +234,8 @@ class NoisyClient:
             _FIGURES: self._figures(figures or {}, bounds or {}),
         }
         noisy = dict(public or {})
+        if not self.figure_deviation(bounds or {}):  # none of them depends on data
+            noisy |= {name: weight * value for name, value in parts.pop(_FIGURES)[0].items()}
         kinds = "".join(kind for kind, (values, _) in parts.items() if values)
         values = {name: one for kind in kinds for name, one in parts[kind][0].items()}
         if kinds:

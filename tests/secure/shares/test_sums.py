@@ -20,7 +20,7 @@ from autofgl.secure.contributions import Header, Layout
 from autofgl.secure.shares.groups import threshold_of
 from autofgl.secure.shares.masks import FRACTION_BITS
 
-PHASES = ["keys", "roster", "lead", "group", "protect", "settle", "confirm", "reveal"]
+PHASES = ["keys", "roster", "group", "protect", "settle", "confirm", "reveal"]
 
 
 def expected(vectors: dict[str, Any], contributors: Any) -> Any:
@@ -41,8 +41,7 @@ def expected(vectors: dict[str, Any], contributors: Any) -> Any:
         ({"p03": "reveal", "p00": "reveal"}, "01234"),
         ({"p00": "keys", "p04": "reveal"}, "1234"),
         ({"p00": "roster", "p04": "protect"}, "123"),
-        ({"p00": "lead"}, "1234"),
-        ({"p00": "lead", "p01": "lead"}, "234"),
+        ({"p00": "group", "p01": "group"}, "234"),
         ({"p02": "group", "p01": "confirm"}, "0134"),
     ],
 )
@@ -123,7 +122,7 @@ def test_below_the_threshold_nothing_is_revealed(lost_at: dict[str, str]) -> Non
 def test_setup_below_the_threshold_is_an_error() -> None:
     network = SumNetwork("shares", 4, threshold=3)
     network.lost_at = {"p00": "keys", "p03": "group"}
-    with pytest.raises(SecureSumError, match=r"needs 3 parties, 2 answered .*p00, p03"):
+    with pytest.raises(SecureSumError, match=r"needs 3 parties, 2 are left; .*p00, p03"):
         network.ready()
 
 
@@ -464,7 +463,7 @@ def test_a_lost_party_loses_the_sum(phase: str) -> None:
         network.sum("t", draw(network.parties))
 
 
-@pytest.mark.parametrize("phase", ["keys", "roster", "lead", "group"])
+@pytest.mark.parametrize("phase", ["keys", "roster", "group"])
 def test_keys_need_every_party(phase: str) -> None:
     network = SumNetwork("shares-additive", 3)
     network.lost_at = {"p00": phase}

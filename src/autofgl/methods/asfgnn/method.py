@@ -26,6 +26,7 @@ from autofgl.methods.asfgnn.settings import (
     by_client,
     hyper_parameters,
     joint_space,
+    largest_values,
 )
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.outcome import Outcome, Row
@@ -34,7 +35,7 @@ from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.trials import Trials
 from autofgl.search.baselines import GridSearch, RandomSearch
 from autofgl.search.bayes import MedianRule
-from autofgl.search.searcher import Searcher
+from autofgl.search.searcher import Searcher, SearchError
 from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed
 from autofgl.sharing.own_encoder import OWN_ENCODER
@@ -101,6 +102,11 @@ class ASFGNN(Method):
         self._trial_just_ended = False
 
     @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the widest and deepest network that is tuned."""
+        return super().parameters(graph, settings.model_copy(update=largest_values(settings)))
+
+    @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """``per_client`` must name clients, and the ranges must make sense."""
         super().check(clients, settings, secure)
@@ -109,8 +115,13 @@ class ASFGNN(Method):
         joint_space(settings, names)
 
     def work_in(self, folder: Path) -> None:
-        """Keep the study in a file."""
-        self._tuner = make_tuner(self.settings, self._genes, self.seed, folder / STUDY_FILE)
+        """Keep the study in a file; a damaged one is written anew from the checkpoint."""
+        path = folder / STUDY_FILE
+        try:
+            self._tuner = make_tuner(self.settings, self._genes, self.seed, path)
+        except SearchError:
+            path.unlink()
+            self._tuner = make_tuner(self.settings, self._genes, self.seed, path)
 
     @property
     def rounds(self) -> int:
@@ -130,7 +141,9 @@ class ASFGNN(Method):
         return self._trial_just_ended
 
     def setup(self) -> None:
-        """There is nothing to prepare: a trial begins with its first round."""
+        """Begin without trials; one begins with its first round."""
+        fresh = make_tuner(self.settings, self._genes, self.seed, None)
+        self._tuner.load_state(fresh.state())
 
     def step(self) -> Row:
         """One round of a trial, or of the training of the best."""

@@ -1,7 +1,7 @@
 """A party's side of t-of-n masked sums; :mod:`autofgl.secure.shares` explains the protocol."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,9 @@ from autofgl.secure.shares.masks import (
 from autofgl.secure.shares.views import HEADER_BYTES, View, confirm_view, confirmed_by
 
 _MOST_OPEN = 64  # sums of which a party keeps its own shares
+
+#: What a party notes in its ledger.
+VIEW = "view"
 
 #: What a contributor tells the others with its shares: whether it contributes more than zeros.
 ACTIVE, IDLE = b"\1", b"\0"
@@ -152,6 +155,21 @@ class SharesClient(MaskedClient):
             del self._sums[next(iter(self._sums))]
         return {**fields, "words": words, **dealt}
 
+    def open(self, sealed: Payload) -> SumVectors:
+        """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
+        header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
+        view = self._own_view(header.tag, header.digest, names)
+        if view.contributors and self._ledger.get(header.tag, VIEW) not in (
+            None,
+            view.digest.hex(),
+        ):
+            raise SumRefused(f"{self._ring.name} confirmed other contributors to '{header.tag}'")
+        return super().open(sealed)
+
+    def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> View:
+        names = set(contributors)
+        return View(tag, header, tuple(name for name in self._roster if name in names))
+
     def _forget(self) -> None:
         super()._forget()
         self._sums.clear()
@@ -241,14 +259,17 @@ class SharesClient(MaskedClient):
             raise SumRefused(f"{self._ring.name} did not contribute to '{tag}'")
         if len(header) != HEADER_BYTES or (own is not None and header != own.header):
             raise SumRefused(f"{self._ring.name} contributed to another sum called '{tag}'")
-        view = View(tag, header, tuple(name for name in self._roster if name in names))
-        digest = view.digest.hex()
-        if self._ledger.note(tag, "view", digest) != digest:
-            raise SumRefused(
-                f"{self._ring.name} confirmed other contributors to '{tag}' before: a name of a "
-                "sum stands for one sum, over restarts too"
-            )
+        view = self._own_view(tag, header, names)
+        self._note_view(view)
         return view
+
+    def _note_view(self, view: View) -> None:
+        digest = view.digest.hex()
+        if self._ledger.note(view.tag, VIEW, digest) != digest:
+            raise SumRefused(
+                f"{self._ring.name} confirmed other contributors to '{view.tag}' before: a name of "
+                "a sum stands for one sum, over restarts too"
+            )
 
 
 def cover_tag(tag: str, lost: Sequence[str]) -> str:

@@ -39,7 +39,7 @@ def threshold_of(settings: SumSettings) -> int:
     threshold = settings.at_least(_usual_threshold(count))
     if 2 * threshold <= count:
         raise UserError(
-            f"secure mode 'shares' needs a threshold of more than half the parties: set "
+            f"secure sums need a threshold of more than half the parties: set "
             f"secure_threshold between {count // 2 + 1} and {count}, not {threshold}, or leave it "
             "out"
         )
