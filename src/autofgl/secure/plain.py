@@ -29,6 +29,7 @@ class PlainClient:
 
     def __init__(self, name: str, settings: SumSettings) -> None:  # noqa: ARG002
         self.name = name
+        self.fewest = 1
 
     def handle(self, phase: str, message: Payload) -> Payload:  # noqa: ARG002
         """There are no phases."""

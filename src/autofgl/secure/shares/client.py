@@ -134,7 +134,7 @@ class SharesClient(MaskedClient):
     def __init__(self, name: str, settings: SumSettings) -> None:
         super().__init__(name, settings, threshold_of(settings), groups_of(settings))
         self._threshold = self._group.threshold
-        self._fewest = max(self._threshold, settings.min_parties)
+        self.fewest = max(self._threshold, settings.min_parties)
         self._sums: dict[str, _Sum] = {}
         self._with_keys: tuple[bytes, tuple[str, ...]] = (b"", ())
         self._phases |= {"settle": self._settle, "confirm": self._confirm, "reveal": self._reveal}
@@ -247,7 +247,7 @@ class SharesClient(MaskedClient):
             if own.cover[0] == lost:
                 cover_shares[self._ring.name] = own.cover[1], b""
         require_enough(
-            view.tag, self._ring.name, self._fewest, [note for _, note in shares.values()]
+            view.tag, self._ring.name, self.fewest, [note for _, note in shares.values()]
         )
         told = {"shares": shares, "covers": cover_shares}
         return {
@@ -270,9 +270,9 @@ class SharesClient(MaskedClient):
         self._ring.require()
         tag, header = take_field(message, "tag", str), take_field(message, "header", bytes)
         names = set(take_names(message, "contributors"))
-        if len(names) < self._fewest or not names <= set(self._roster):
+        if len(names) < self.fewest or not names <= set(self._roster):
             raise SumRefused(
-                f"{self._ring.name} helps to open sums of {self._fewest} or more parties that it "
+                f"{self._ring.name} helps to open sums of {self.fewest} or more parties that it "
                 f"has keys with, not of {len(names)}"
             )
         own = self._sums.get(tag)
