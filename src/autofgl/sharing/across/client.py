@@ -1,6 +1,7 @@
 """The client half of convolution across clients (FedGraph, Algorithm 1)."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from autofgl.runtime.local_model import Weights, count_up, input_features, media
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
+from autofgl.sharing.across.forward import Exchange, Listener, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
 
 #: Sampled edges times width are summed in units of so many, for the secure modes' range.
@@ -74,6 +75,10 @@ class AcrossClient(Summing, Party):
         self._ask: Payload = {}
         self._cost = 0
         self._axes: Axes | None = None
+
+    def listen(self, listener: Listener) -> None:
+        """Show somebody every row that this client receives from others; for audits."""
+        self._around = replace(self._around, listener=listener)
 
     def agree(self, payload: Payload) -> Payload:
         """Answer a phase of the key exchange with the peers."""
