@@ -84,9 +84,9 @@ def start_run(
     method = find_method(config.method)
     method.check(method.arrange(clients), layers.method, config.secure)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
-    folder = RunFolder.create(out, {**whole, "clients": len(clients)})
     record = {**summarize_clients(clients).to_dict(), "digests": _digests(clients)}
-    write_text(folder.data, json.dumps(record, indent=2) + "\n")
+    data = json.dumps(record, indent=2) + "\n"
+    folder = RunFolder.create(out, {**whole, "clients": len(clients)}, data)
     return _execute(config, layers, clients, server_graph, folder, console)
 
 
@@ -148,9 +148,9 @@ def diagnose(
     method_class = find_method(config.method)
     if not issubclass(method_class, FLAGCNS):
         raise no_supernet
-    with closing(_federation(config, layers, graphs, folder)) as federation:
+    with folder.in_use(), closing(_federation(config, layers, graphs, folder)) as federation:
         method = method_class(federation, layers.method, config.seed, config.secure)
-        state = load_latest(folder.checkpoints, federation)
+        state = load_latest(folder.checkpoints, federation, folder.manifest.run)
         method.connect()
         method.load_state(state["method"])
         quality = supernet_quality(method, networks, rounds, report)
@@ -222,9 +222,9 @@ def _same_clients(
     from autofgl.graphs.validation import validate_clients
 
     validate_clients(clients)
-    if not folder.data.exists():
+    recorded = folder.read_data().get("digests")
+    if recorded is None:
         return clients  # killed before the first round: nothing was learned from the graphs
-    recorded = json.loads(folder.data.read_text())["digests"]
     digests = _digests(clients)
     changed = sorted(name for name in recorded | digests if recorded.get(name) != digests.get(name))
     if changed:
@@ -257,8 +257,9 @@ def _execute(
     if config.engine == "nvflare":
         from autofgl.sites.submit import run_as_sites
 
-        return run_as_sites(config, layers, clients, data, folder, console)
-    with closing(_federation(config, layers, clients, folder)) as federation:
+        with folder.in_use():
+            return run_as_sites(config, layers, clients, data, folder, console)
+    with folder.in_use(), closing(_federation(config, layers, clients, folder)) as federation:
         return execute(config, layers, federation, data, folder, console)
 
 

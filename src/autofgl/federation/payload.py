@@ -14,14 +14,12 @@ type, size and shape is checked.
 
 import math
 import struct
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgpack
 import numpy as np
 
-from autofgl.atomic import write_bytes
-from autofgl.errors import PayloadError, UserError
+from autofgl.errors import PayloadError
 
 #: ``dict[str, ndarray | bytes | str | int | float | bool | list | dict]``, checked at run time.
 Payload: TypeAlias = dict[str, Any]
@@ -37,10 +35,6 @@ DTYPES = ("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", 
 _MAGIC = b"AFP1"
 _PREFIX = struct.Struct("<4sIQ")
 _ARRAY, _BYTES = 1, 2
-
-
-class CheckpointError(UserError):
-    """A checkpoint cannot be written or read."""
 
 
 def freeze(payload: Payload) -> Payload:
@@ -102,27 +96,6 @@ def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:
     if body.left:
         raise PayloadError(f"message has {len(body.left)} bytes that nothing refers to")
     return freeze(payload)
-
-
-def write_payload(path: Path, payload: Payload) -> None:
-    """Write a payload so that a crash leaves either the old file or the new one."""
-    try:
-        write_bytes(path, encode(payload))
-    except OSError as error:
-        raise CheckpointError(
-            f"cannot write checkpoint {path}: {error.strerror}: make sure that its folder can be "
-            "written and has room, then resume the run"
-        ) from error
-
-
-def read_payload(path: Path) -> Payload:
-    """Read what :func:`write_payload` wrote; ``CheckpointError`` if it is missing or damaged."""
-    try:
-        return decode(path.read_bytes())
-    except OSError as error:
-        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror}") from error
-    except PayloadError as error:
-        raise CheckpointError(f"checkpoint {path} is damaged: {error}") from error
 
 
 class _Body:

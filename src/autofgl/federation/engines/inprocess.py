@@ -14,12 +14,12 @@ from typing import TypeAlias
 
 from autofgl.errors import FederationError
 from autofgl.federation import Direction, Observer, Traffic, require
+from autofgl.federation.checkpoints import Label, PartyStates
 from autofgl.federation.party import (
     Context,
     Failure,
     Party,
     PartyFactory,
-    PartyStates,
     PeerFailed,
     Replies,
     failure_of,
@@ -117,13 +117,27 @@ class InProcess:
             actor.stop()
             self._dropped.append(actor)
 
-    def checkpoint(self, tag: str) -> None:
+    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
         """Write every party's state to the engine's folder."""
-        self._on_all(PartyStates.save, tag)
+        digests: dict[str, str] = {}
 
-    def restore(self, tag: str) -> None:
-        """Load every party's state from the engine's folder."""
-        self._on_all(PartyStates.restore, tag)
+        def save(states: PartyStates, name: str, party: Party) -> None:
+            digests[name] = states.save(Label(run, tag, name), party)
+
+        self._on_all(save, self._actors)
+        return {name: digests[name] for name in self._actors}
+
+    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+        """Load parties' states from the engine's folder."""
+
+        def verify(states: PartyStates, name: str, _: Party) -> None:
+            states.verify(Label(run, tag, name), digests[name])
+
+        def load(states: PartyStates, name: str, party: Party) -> None:
+            states.restore(Label(run, tag, name), digests[name], party)
+
+        self._on_all(verify, digests)
+        self._on_all(load, digests)
 
     def forget(self, tag: str) -> None:
         """Delete all that was kept under a tag."""
@@ -170,12 +184,15 @@ class InProcess:
         except Exception as error:
             return failure_of(error)
 
-    def _on_all(self, act: Callable[[PartyStates, str, str, Party], None], tag: str) -> None:
+    def _on_all(
+        self, act: Callable[[PartyStates, str, Party], None], names: Collection[str]
+    ) -> None:
         if self._states is None:
             raise FederationError("this federation has no folder for checkpoints")
         jobs = {
-            name: actor.do(partial(act, self._states, tag, name, actor.party))
+            name: actor.do(partial(act, self._states, name, actor.party))
             for name, actor in self._actors.items()
+            if name in names
         }
         for name, job in jobs.items():
             try:

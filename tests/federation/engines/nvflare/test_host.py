@@ -127,12 +127,14 @@ def test_an_exit_is_a_loss_until_the_next_run(host: PartyHost) -> None:
 def test_states_are_kept_below_the_sites_own_folder(host: PartyHost, tmp_path: Path) -> None:
     begin(host)
     ask(host, "add", {"by": 5})
-    assert ask(host, "@checkpoint", {"tag": "round-1"})["kind"] == "ok"
+    kept = ask(host, "@checkpoint", {"tag": "round-1", "run": "r"})["reply"]
     ask(host, "add", {"by": 5})
-    assert ask(host, "@restore", {"tag": "round-1"})["kind"] == "ok"
+    asked = {"tag": "round-1", "run": "r", **kept}
+    assert ask(host, "@verify", asked)["reply"] == {"problem": ""}
+    assert ask(host, "@restore", asked)["kind"] == "ok"
     assert ask(host, "add", {"by": 0})["reply"] == {"total": 5}
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.afp")] == [
-        "r/round-1/a.afp"
+        "r/round-1/parties/a.afp"
     ]
     assert ask(host, "@forget", {"tag": "round-1"})["kind"] == "ok"
     assert not list(tmp_path.rglob("*.afp"))

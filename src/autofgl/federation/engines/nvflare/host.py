@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from autofgl.errors import PayloadError
+from autofgl.federation.checkpoints import CheckpointError, Label, PartyStates
 from autofgl.federation.engines.nvflare.line import pack_message, unpack_answer, unpack_message
 from autofgl.federation.party import (
     Context,
     Failure,
     Party,
-    PartyStates,
     PeerFailed,
     Refused,
     failure_of,
@@ -67,9 +67,10 @@ class PartyHost:
         self._controls: Mapping[str, Callable[[Payload], Payload | None]] = {
             "@hello": builder.hello,
             "@open": self._open,
-            "@checkpoint": lambda asked: PartyStates.save(*self._place(asked), self._built()),
-            "@restore": lambda asked: PartyStates.restore(*self._place(asked), self._built()),
-            "@forget": lambda asked: PartyStates.remove(*self._place(asked)),
+            "@checkpoint": self._checkpoint,
+            "@verify": self._verify,
+            "@restore": self._restore,
+            "@forget": lambda asked: self._states.remove(self._label(asked)),
         }
 
     def answer(self, caller: str, op: str, data: bytes) -> bytes:
@@ -116,10 +117,26 @@ class PartyHost:
         self._states = PartyStates(folder)
         self._party = party
 
-    def _place(self, payload: Payload) -> tuple[PartyStates, str, str]:
-        """Where a checkpoint of the open party is."""
+    def _checkpoint(self, payload: Payload) -> Payload:
+        return {"digest": self._states.save(self._label(payload), self._built())}
+
+    def _verify(self, payload: Payload) -> Payload:
+        """What is wrong with a checkpoint; nothing if it can be restored."""
+        try:
+            self._states.verify(self._label(payload), str(payload.get("digest")))
+        except CheckpointError as error:
+            _log.warning("%s", error)
+            return {"problem": error.reason}
+        return {"problem": ""}
+
+    def _restore(self, payload: Payload) -> None:
+        self._states.restore(self._label(payload), str(payload.get("digest")), self._built())
+
+    def _label(self, payload: Payload) -> Label:
+        """Whose checkpoint it is: that of the open party."""
         self._built()
-        return self._states, _safe(payload.get("tag")), self._name
+        run = payload.get("run")
+        return Label(_safe(run) if run else "", _safe(payload.get("tag")), self._name)
 
 
 class _PeerLine:
