@@ -31,9 +31,7 @@ class Sight(NamedTuple):
     before: Vectors
 
 
-def server_leaks(
-    transcript: Transcript, graphs: Sequence[ClientGraph], secure: str
-) -> list[Leak]:
+def server_leaks(transcript: Transcript, graphs: Sequence[ClientGraph], secure: str) -> list[Leak]:
     """What an honest server learns from the messages and sums of a run."""
     sights = server_sights(transcript, secure)
     return [
@@ -118,39 +116,36 @@ def word_scores(sight: Sight, features: int) -> Floats | None:
 
 def _single_sums(transcript: Transcript, secure: str) -> Leak:
     """Updates of one client alone: plain ones, and sums in which all others are zero."""
-    attack = "updates of one client"
-    alone = sorted({name for seen in transcript.sums for name in lone_contributors(transcript, seen)})
-    clients = len(transcript.contributed)
+    attack, clients = "updates of one client", len(transcript.contributed)
+    alone = {name for seen in transcript.sums for name in lone_contributors(transcript, seen)}
+    alone |= set(_private_exports(transcript))
     if secure == "none":
-        alone = [name for name, own in transcript.contributed.items() if any(map(_is_update, own.values()))]
-    exported = sorted(_private_exports(transcript))
-    alone = sorted({*alone, *exported})
+        for name, own in transcript.contributed.items():
+            alone |= {name} if any(map(_is_update, own.values())) else set()
     if not alone:
         return Leak("honest server", attack, "nothing", "no update but in sums of several clients")
     got = f"the updates of {len(alone)} of {clients} clients" if clients else "each client's model"
-    verdict = "everything" if len(alone) >= max(clients, 1) else "partly"
+    verdict: Verdict = "everything" if len(alone) >= max(clients, 1) else "partly"
     return Leak("honest server", attack, verdict, got, "clients", len(alone), 0.0)
 
 
 def lone_contributors(transcript: Transcript, seen: SumSeen) -> Iterator[str]:
-    """The client whose model-sized vectors are all that a sum, which the server read, consists of."""
-    if seen.vectors is None or len(seen.contributors) == 0:
-        return
-    for name in seen.contributors:
+    """The client of whose vectors alone a sum consists, where the server reads a model's."""
+    for name in seen.contributors if seen.vectors is not None else ():
         own = transcript.contributed[name].get(seen.tag, {})
-        for key, value in seen.vectors.items():
-            if value.size >= _MODEL_SIZE and key in own and np.abs(own[key]).max() > _ROUNDING:
-                if np.allclose(value, own[key], rtol=0, atol=_ROUNDING):
-                    yield name
-                    break
+        for key, value in (seen.vectors or {}).items():
+            long = value.size >= _MODEL_SIZE and key in own and np.abs(own[key]).max() > _ROUNDING
+            if long and np.allclose(value, own[key], rtol=0, atol=_ROUNDING):
+                yield name
+                break
 
 
 def _private_exports(transcript: Transcript) -> Iterator[str]:
     """Clients that exported weights which not everybody has."""
     for one in transcript.messages:
-        if (one.direction, one.op) == ("up", "export") and "weights" in one.payload:
-            if not _is_common(transcript, one.party, one.payload["weights"]):
-                yield one.party
+        exported = one.payload.get("weights") if (one.direction, one.op) == ("up", "export") else {}
+        if exported and not _is_common(transcript, one.party, exported):
+            yield one.party
 
 
 def _is_common(transcript: Transcript, party: str, weights: Vectors) -> bool:
@@ -270,7 +265,11 @@ def _label_leak(
         return Leak(who, attack, "nothing", "updates have no last bias to read them from")
     error, chance = float(np.mean(errors)), float(np.mean(chances))
     own = all(len(sight.clients) == 1 for sight in sights)
-    got = "label distribution of each client" if own else "label distribution of their sum"
+    got = (
+        "label distribution of each client"
+        if own
+        else "label distribution of several clients together"
+    )
     return Leak(who, attack, graded(-error, -chance, 0.0), got, "distance", error, chance)
 
 
@@ -294,8 +293,8 @@ def _word_leak(
         return Leak(who, attack, "nothing", "updates have no first layer")
     mean = float(np.mean(areas))
     own = all(len(sight.clients) == 1 for sight in sights)
-    whose = "each client's" if own else "the clients', from their sum,"
-    got = f"which features occur near {whose} training nodes"
+    whose = "each client's training nodes" if own else "training nodes, from a sum of clients"
+    got = f"which features occur near {whose}"
     return Leak(who, attack, graded(mean, 0.5, 1.0), got, "AUC", mean, 0.5)
 
 
@@ -312,7 +311,8 @@ def _features_around(graph: ClientGraph, hops: int = 2) -> npt.NDArray[np.bool_]
         wider = near.copy()
         wider[target[near[source]]] = True
         near = wider
-    return (to_dense(graph.x[near]) != 0).any(0)
+    present: npt.NDArray[np.bool_] = (to_dense(graph.x[near]) != 0).any(0)
+    return present
 
 
 def _normalized(counts: Any) -> Floats:
@@ -344,5 +344,6 @@ def _handed_out(transcript: Transcript, party: str, tag: str) -> Vectors:
 
 
 def _tags(payload: Payload) -> list[str]:
-    return [str(part["tag"]) for part in payload.values() if isinstance(part, dict) and "tag" in part]
-
+    return [
+        str(part["tag"]) for part in payload.values() if isinstance(part, dict) and "tag" in part
+    ]

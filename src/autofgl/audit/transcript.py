@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,9 @@ _SEARCHES = {
     "episodes": 1, "episode_rounds": 2, "profile_rounds": 2, "iterations": 2,
 }  # fmt: skip
 
-Vectors = Mapping[str, npt.NDArray[Any]]
+Vectors: TypeAlias = Mapping[str, npt.NDArray[Any]]
+#: Puts somebody between the method and its clients.
+Wrap: TypeAlias = Callable[[Federation], Federation]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +90,6 @@ class Transcript:
         for one in self.messages:
             if (one.direction, one.party, one.op) == ("down", party, op):
                 yield one.payload
-
-
-class Wrap(Protocol):
-    """Puts somebody between the method and its clients."""
-
-    def __call__(self, federation: Federation) -> Federation: ...
 
 
 def shortened(settings: Any, rounds: int) -> Any:

@@ -63,9 +63,9 @@ class Audit:
 def graded(figure: float, chance: float, best: float) -> Verdict:
     """How far a figure is on its way from guessing to knowing.
 
-    Less than a tenth of the way is *nothing*, more than nine tenths *everything*.
+    Less than a twentieth of the way is *nothing*, more than nine tenths *everything*.
     """
     way = (figure - chance) / (best - chance) if best != chance else 0.0
-    if way < 0.1:
+    if way < 0.05:
         return "nothing"
     return "everything" if way > 0.9 else "partly"

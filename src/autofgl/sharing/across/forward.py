@@ -33,7 +33,6 @@ from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Rule
 from autofgl.secure.keys import KeyRing
 
-
 #: Shown a client's received rows, for audits: tag of the pass, convolution, owner, the owner's
 #: numbers of the nodes, and h W of each.
 Listener: TypeAlias = Callable[[str, int, str, Ints, npt.NDArray[np.float32]], None]
