@@ -32,6 +32,8 @@ Matrix = npt.NDArray[np.float64]
 _MOST_NODES = 60
 #: Singular values below this share of the largest one are noise of float32.
 _SMALLEST = 1e-7
+#: Share of the unknowns from which on equations are enough: the rest are features that nobody has.
+_ENOUGH = 0.95
 _DESCENT_STEPS, _DESCENT_RATE, _SPARSITY = 400, 0.01, 1e-3
 
 
@@ -66,7 +68,8 @@ def row_leaks(
     if report is not None:
         report(f"rebuilding features of {len(views.nodes)} nodes from {len(views.rows)} views")
     if k == 1:
-        return [_linear_leak(attack, views, features)]
+        mine = next(graph for graph in graphs if graph.name == peer)
+        return [_linear_leak(attack, views, features, bool(to_dense(mine.x).min() >= 0))]
     return [_hidden_leak(attack, views, features, owner)]
 
 
@@ -97,19 +100,22 @@ def _size(seen: Sequence[RowsSeen], owner: str) -> list[int]:
     return [len(rows.nodes) for rows in seen if rows.owner == owner]
 
 
-def solve_linear(views: Views) -> Matrix:
-    """x of each node from x W_r, ``[n, d]``: least squares, or where that is not enough the
-    smallest non-negative solution that equations of fewer unknowns have.
-    """
-    from scipy.optimize import nnls
+def solve_linear(views: Views, nonnegative: bool) -> Matrix:
+    """x of each node from x W_r, ``[n, d]``: least squares.
 
+    With far fewer equations than unknowns, non-negative least squares: for features that are mostly
+    zero its solution is the sparse one (Slawski and Hein, 2013).
+    """
     matrices = [np.asarray(w["convs.0.lin.weight"], np.float64) for w in views.weights]
     left = np.concatenate([matrix.T for matrix in matrices])  # [R h, d]
     right = np.concatenate([one.T for one in views.rows]).astype(np.float64)  # [R h, n]
     solved: Matrix = np.linalg.lstsq(left, right, rcond=_SMALLEST)[0].T
     rank = np.linalg.matrix_rank(left, tol=_SMALLEST * np.linalg.norm(left, 2))
-    if rank == left.shape[1]:
+    if not nonnegative or rank > _ENOUGH * left.shape[1]:
         return solved
+
+    from scipy.optimize import nnls
+
     for at, column in enumerate(right.T):
         try:
             solved[at] = nnls(left, column, maxiter=1000)[0]
@@ -162,9 +168,9 @@ def exact_rows(guess: Matrix, truth: Matrix) -> int:
     return int((same | (error < 0.01 * np.linalg.norm(truth, axis=1))).sum())
 
 
-def _linear_leak(attack: str, views: Views, features: Matrix) -> Leak:
+def _linear_leak(attack: str, views: Views, features: Matrix, nonnegative: bool) -> Leak:
     truth = features[views.nodes]
-    guess = solve_linear(views)
+    guess = solve_linear(views, nonnegative)
     exact, count = exact_rows(guess, truth), len(views.nodes)
     precision, chance = precision_at_size(guess, truth)
     got = (
