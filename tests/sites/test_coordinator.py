@@ -56,7 +56,9 @@ def reach(tmp_path: Path, at: int, *parties: str) -> None:
     """A checkpoint in which these parties have a part."""
     tag = f"round-{at:08d}"
     path = tmp_path / "run" / "checkpoint" / tag / "server.afp"
-    write_state(path, Label(RunFolder(tmp_path / "run").manifest.run, tag), {"parties": list(parties)})
+    write_state(
+        path, Label(RunFolder(tmp_path / "run").manifest.run, tag), {"parties": list(parties)}
+    )
 
 
 def test_a_run_begins_with_all_sites(tmp_path: Path, said: StringIO) -> None:

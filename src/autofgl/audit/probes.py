@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autofgl.audit.attacks import lone_contributors
 from autofgl.audit.transcript import SumSeen, Transcript, live_run
@@ -29,7 +31,6 @@ from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.method import Method
-from autofgl.secure.keys import KeyRing
 
 #: ``edit(operation, party, message)`` gives what the party receives instead.
 Edit = Callable[[str, str, Payload], Payload]
@@ -225,23 +226,27 @@ class Probes:
         return "nothing", "clients contribute nothing a second time"
 
     def _views(self) -> tuple[Verdict, str]:
-        """Of each client's (n - 1) / 2 successors it is said that they are lost."""
+        """Each client is given other successors as lost: half of all, then one alone."""
+        halves = (len(self._names) - 1) // 2
+        for count in sorted({halves, 1}, reverse=True):
+            verdict, got = self._successors_lost(count)
+            if verdict != "nothing":
+                break
+        return verdict, got
+
+    def _successors_lost(self, count: int) -> tuple[Verdict, str]:
         edited = []
 
         def edit(op: str, name: str, message: Payload) -> Payload:
             inner = message.get("message", {})
-            if op != "secure" or "contributors" not in inner:
+            if op != "secure" or name not in inner.get("contributors", ()):
                 return message
-            names = [*inner["contributors"], *inner.get("lost", [])]
-            at, some = sorted(names).index(name) if name in names else 0, (len(names) - 1) // 2
-            ring = sorted(names)
-            lost = [ring[(at + step) % len(ring)] for step in range(1, some + 1)]
+            ring = sorted([*inner["contributors"], *inner.get("lost", [])])
+            places = (ring.index(name) + step for step in range(1, count + 1))
+            lost = sorted({*inner.get("lost", []), *(ring[at % len(ring)] for at in places)})
             left = [other for other in inner["contributors"] if other not in lost]
             edited.append(name)
-            changed = {**inner, "contributors": left}
-            if "lost" in inner:
-                changed["lost"] = [*inner["lost"], *lost]
-            return {**message, "message": changed}
+            return {**message, "message": {**inner, "contributors": left, "lost": lost}}
 
         with self._live(edit) as (method, cheat, _):
             try:
@@ -254,16 +259,30 @@ class Probes:
         return "everything", "all clients answer although each was given another list"
 
     def _keys(self) -> tuple[Verdict, str]:
-        """The server between all clients: each exchanges keys with the server's own rings."""
-        with self._live(_honest) as (method, cheat, _):
-            honest = _exchange_keys(cheat, self._names, cheats=False)
-            if honest is not None:
-                return "nothing", f"not tested: the honest key exchange fails here ({honest})"
-            refusal = _exchange_keys(cheat, self._names, cheats=True)
-            del method
-        if refusal is not None:
-            return "nothing", f"refused: {refusal[:160]}"
-        return "everything", "all keys: it can open every message between clients"
+        """The server in the middle: every client is given the server's own keys as its peers'."""
+        edited = []
+
+        def edit(op: str, name: str, message: Payload) -> Payload:
+            inner = message.get("message", {})
+            if "publics" not in inner:
+                return message
+            edited.append(op)
+            publics = {peer: _new_key() for peer in inner["publics"]}
+            own = {name: inner["publics"][name]}
+            return {**message, "message": {**inner, "publics": {**publics, **own}}}
+
+        reason = ""
+        with self._live(edit) as (method, _, transcript):
+            try:
+                method.connect()
+            except AutoFGLError as error:
+                reason = " ".join(str(error).split())
+        replies = [one for one in transcript.messages if one.direction == "up"]
+        if any("session" in one.payload for one in replies):
+            return "everything", "clients take the server's keys for their peers'"
+        if not edited:
+            return "nothing", "not tested: no public keys were seen"
+        return "nothing", f"refused: {reason[:160]}"
 
 
 def _honest(op: str, name: str, message: Payload) -> Payload:  # noqa: ARG001
@@ -278,46 +297,10 @@ def _begin(method: Method) -> None:
         method.step()
 
 
-def _exchange_keys(federation: CheatingServer, names: Sequence[str], cheats: bool) -> str | None:
-    """Exchange keys with all clients, as one's own peers or as somebody between; why not."""
-
-    def ask(phase: str, messages: Mapping[str, Payload]) -> dict[str, Payload]:
-        each = {name: {"phase": phase, "message": one} for name, one in messages.items()}
-        replies = federation.call("secure", each=each, to=list(messages))
-        for name, failure in replies.failed.items():
-            raise _Declined(f"{name}: {failure.message}")
-        return dict(replies.ok)
-
-    try:
-        told = ask("keys", {name: {} for name in names})
-        publics = {
-            name: {other: reply["public"] for other, reply in told.items()} for name in names
-        }
-        rings: dict[str, dict[str, KeyRing]] = {name: {} for name in names}
-        leader = names[0]
-        if cheats:
-            for name in names:
-                for other in names:
-                    if other != name:
-                        rings[name][other] = KeyRing(other, tuple(names), fewest=1)
-                        own = rings[name][other].phases["keys"]({})
-                        publics[name][other] = own["public"]
-                for ring in rings[name].values():
-                    ring.phases["roster"]({"publics": publics[name]})
-        ask("roster", {name: {"publics": publics[name]} for name in names})
-        boxes = ask("lead", {leader: {}})[leader]["boxes"]
-        if cheats:
-            for name in names:
-                if name != leader:
-                    boxes[name] = rings[name][leader].phases["lead"]({})["boxes"][name]
-        ask("group", {n: {"leader": leader, "box": boxes.get(n, b"")} for n in names})
-    except (_Declined, AutoFGLError, KeyError) as error:
-        return str(error)
-    return None
-
-
-class _Declined(Exception):
-    """A client does not go along."""
+def _new_key() -> bytes:
+    """A public key of the server's own."""
+    private = X25519PrivateKey.generate()
+    return private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 
 def _updates(transcript: Transcript) -> list[SumSeen]:

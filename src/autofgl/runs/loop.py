@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -87,16 +88,22 @@ class Recorder:
 
 
 class EventLog:
-    """Writes every number of a row for TensorBoard (``pip install 'autofgl[tensorboard]'``)."""
+    """Writes every number of a row for TensorBoard (``pip install 'autofgl[tensorboard]'``).
+
+    TensorBoard's own writer has a thread, whose errors nobody could catch.
+    """
 
     def __init__(self, folder: Path) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._summary = Event, Summary
-        self._writer: Any = EventFileWriter(str(folder))
-        self.close = self._writer.close
+        stamp = f"{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        stream = (folder / f"events.out.tfevents.{stamp}").open("wb")
+        self._writer: Any = RecordWriter(stream)
+        self.close = stream.close
+        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def append(self, row: Row) -> None:
         """Add a row."""
@@ -106,8 +113,11 @@ class EventLog:
             if isinstance(value, int | float) and key != "round"
         ]
         summary = self._summary(value=values)
-        event = self._event(wall_time=time.time(), step=row["round"], summary=summary)
-        self._writer.add_event(event)
+        self._write(self._event(wall_time=time.time(), step=row["round"], summary=summary))
+
+    def _write(self, event: Any) -> None:
+        self._writer.write(event.SerializeToString())
+        self._writer.flush()
 
 
 @contextmanager

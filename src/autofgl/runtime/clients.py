@@ -7,7 +7,7 @@ import numpy as np
 
 from autofgl.errors import FederationError
 from autofgl.federation import Federation, require
-from autofgl.federation.party import Context, Replies
+from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import SumClient, SumVectors, make_client, make_server
@@ -118,6 +118,8 @@ class Summing:
     operations: ClassVar[frozenset[str]] = frozenset({"secure"})
 
     def __init__(self, context: Context, secure: str, threshold: int) -> None:
+        if secure != "none" and context.identity is None:
+            raise Refused(f"secure mode '{secure}' needs an identity, {context.name} has none")
         self.sums: SumClient = make_client(
             secure,
             name=context.name,

@@ -35,7 +35,12 @@ class PlainClient:
         raise SecureSumError(f"secure mode 'none' has no phase '{phase}'")
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)
@@ -48,6 +53,8 @@ class PlainClient:
 
 class PlainServer:
     """Adds in float64, in the order of the parties; sums of float32 are sent back as such."""
+
+    wrong: tuple[str, ...] = ()
 
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties

@@ -66,6 +66,7 @@ def run_as_sites(
     data: DataSummary,
     folder: RunFolder,
     console: Console | None,
+    secret: Path | None = None,
 ) -> Result:
     """``--engine nvflare``: start a server and a site for each client here, run, and end them all.
 
@@ -82,7 +83,10 @@ def run_as_sites(
             if config.method not in METHODS:  # this machine's own sites allow what it runs
                 write_text(policy, json.dumps({"methods": [config.method]}) + "\n")
             state = str(folder.path.absolute())
-            SiteConfig(name=name, graph=str(path), state=state, policy=str(policy)).write(kit)
+            file = str(secret.absolute()) if secret is not None else ""
+            SiteConfig(
+                name=name, graph=str(path), state=state, policy=str(policy), secret=file
+            ).write(kit)
         loopback.start()
         kits = loopback.kits
         deployment = Deployment(kits.server, kits.coordinator, names, await_end=False)

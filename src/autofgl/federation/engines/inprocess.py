@@ -26,6 +26,7 @@ from autofgl.federation.party import (
     one_torch_thread,
 )
 from autofgl.federation.payload import Payload, decode, encode, encoded_size, freeze
+from autofgl.identity import GroupSecret
 
 #: How long closing waits for parties that are still busy.
 _PATIENCE_S = 5.0
@@ -44,6 +45,8 @@ class InProcess:
 
     When it is strict, every payload is encoded and decoded, as a network would. So many workers run
     parties at the same time, or as many as there are cores. The observer is shown every message.
+    The parties know each other by a secret, which is drawn anew for every federation if none is
+    given.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class InProcess:
         workers: int | None = None,
         folder: Path | None = None,
         observer: Observer | None = None,
+        secret: bytes | None = None,
     ) -> None:
         if not factories:
             raise FederationError("a federation needs at least one party")
@@ -67,9 +71,12 @@ class InProcess:
             slots.put(None)
         self._actors = {name: _Actor(name, slots) for name in factories}
         self._dropped: list[_Actor] = []
+        run = "" if folder is None else folder.absolute().parent.name
+        secret = os.urandom(32) if secret is None else secret
         built = []
         for name, factory in factories.items():
-            context = Context(name, tuple(factories), _Peers(self))
+            identity = GroupSecret(name, secret)
+            context = Context(name, tuple(factories), _Peers(self), run=run, identity=identity)
             built.append(self._actors[name].do(partial(self._actors[name].build, factory, context)))
         try:
             for job in built:

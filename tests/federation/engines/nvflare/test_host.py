@@ -11,6 +11,7 @@ from autofgl.federation.engines.nvflare.host import PartyHost
 from autofgl.federation.engines.nvflare.line import pack_message, unpack_message
 from autofgl.federation.party import Context, Party, PeerFailed, Refused
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.identity import GroupSecret, Identity
 
 
 class Counter(Party):
@@ -55,13 +56,17 @@ class Builder:
         return Counter(context)
 
 
+def identity() -> Identity:
+    return GroupSecret("a", bytes(32))
+
+
 def to_peer(peer: str, op: str, data: bytes) -> bytes:
     return pack_message({"kind": "ok", "message": ""}, encode({"total": 7}))
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> PartyHost:
-    return PartyHost("a", Builder(), tmp_path, to_peer)
+    return PartyHost("a", Builder(), tmp_path, to_peer, identity)
 
 
 def ask(
@@ -175,7 +180,7 @@ def test_a_peers_failure_reaches_the_party(tmp_path: Path) -> None:
     def refuse(peer: str, op: str, data: bytes) -> bytes:
         return pack_message({"kind": "refused", "message": "no"})
 
-    host = PartyHost("a", Builder(), tmp_path, refuse)
+    host = PartyHost("a", Builder(), tmp_path, refuse, identity)
     begin(host)
     answer = ask(host, "ask")
     assert (answer["kind"], answer["message"]) == ("exception", "PeerFailed: b: no")
@@ -184,7 +189,7 @@ def test_a_peers_failure_reaches_the_party(tmp_path: Path) -> None:
     def lose(peer: str, op: str, data: bytes) -> bytes:
         raise PeerFailed(peer, "lost", "is gone")
 
-    host = PartyHost("a", Builder(), tmp_path, lose)
+    host = PartyHost("a", Builder(), tmp_path, lose, identity)
     begin(host)
     assert ask(host, "ask")["message"] == "PeerFailed: b: is gone"
     assert ask(host, "add", {"by": 1})["kind"] == "ok"

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from autofgl.errors import PayloadError
+from autofgl.errors import PayloadError, UserError
 from autofgl.federation.checkpoints import CheckpointError, Label, PartyStates
 from autofgl.federation.engines.nvflare.line import pack_message, unpack_answer, unpack_message
 from autofgl.federation.party import (
@@ -26,6 +26,7 @@ from autofgl.federation.party import (
     one_torch_thread,
 )
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.identity import Identity
 
 #: Sends a message to a peer and returns its answer; raises ``PeerFailed``.
 Send: TypeAlias = Callable[[str, str, bytes], bytes]
@@ -52,14 +53,23 @@ class SiteBuilder(Protocol):
 class PartyHost:
     """Keeps one party, which the server has a site build, and answers for it.
 
-    Checkpoints are below a folder for each run; ``send`` is the line to the peers.
+    Checkpoints are below a folder for each run; ``send`` is the line to the peers. The identity is
+    looked up for each run: its certificate may have been renewed, or expired, since the last one.
     """
 
-    def __init__(self, name: str, builder: SiteBuilder, folder: Path, send: Send) -> None:
+    def __init__(
+        self,
+        name: str,
+        builder: SiteBuilder,
+        folder: Path,
+        send: Send,
+        identity: Callable[[], Identity],
+    ) -> None:
         self._name = name
         self._builder = builder
         self._folder = folder
         self._peers = _PeerLine(send)
+        self._identity = identity
         self._party: Party | None = None
         self._states: PartyStates
         self._gone = ""
@@ -108,13 +118,19 @@ class PartyHost:
     def _open(self, payload: Payload) -> None:
         """Begin a run; whatever ran before has ended."""
         self._party, self._gone = None, ""
-        folder = self._folder / _safe(payload.get("run"))
+        run = _safe(payload.get("run"))
         parties = payload.get("parties")
         if not isinstance(parties, list) or self._name not in parties:
             raise Refused(f"'{self._name}' is not among the parties of the run")
-        context = Context(self._name, tuple(map(_safe, parties)), self._peers)
+        try:
+            identity = self._identity()
+        except UserError as error:
+            raise Refused(str(error)) from error
+        context = Context(
+            self._name, tuple(map(_safe, parties)), self._peers, run=run, identity=identity
+        )
         party = self._builder.build(payload, context)
-        self._states = PartyStates(folder)
+        self._states = PartyStates(self._folder / run)
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:
