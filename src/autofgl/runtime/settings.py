@@ -154,7 +154,7 @@ class ClientsSettings(PrivacySettings):
     min_clients: Count = 1
     """the run ends when fewer clients than this are left"""
     secure_threshold: Whole = 0
-    """fewest clients whose sum may be revealed; 0: the secure mode's own choice"""
+    """fewest clients whose sum may be revealed, more than half; 0: two thirds and one more"""
     timeout: NonNegative = 0
     """seconds a client may take for a round; 0: no limit"""
 
