@@ -14,7 +14,8 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.report.report import write_report
 from autofgl.runs import loop
-from autofgl.runs.export import load_model
+from autofgl.runs.export import load_model, read_description
 
 TINY: dict[str, dict[str, Any]] = {
     "fedavg": {"rounds": 6, "hidden": 4},
@@ -74,39 +75,31 @@ def make_cases(root: Path, names: list[str], modes: tuple[str, ...] = MODES) -> 
             autofgl.run(method, clients, secure=secure, out=done, **settings)
             weights = read_weights(done)
             stopped = done.with_name(done.name.replace("finished", "stopped"))
-            with _interrupted_after(3):
-                try:
-                    autofgl.run(method, clients, secure=secure, out=stopped, **settings)
-                except Interrupted:
-                    pass
+            with _interrupted_after(3), suppress(Interrupted):
+                autofgl.run(method, clients, secure=secure, out=stopped, **settings)
             assert not (stopped / "result.json").exists(), f"{name} was not stopped in time"
             cases += [Case(one.name, one, weights, clients) for one in (done, stopped)]
     return cases
 
 
-def _interrupted_after(rounds: int) -> Any:
+@contextmanager
+def _interrupted_after(rounds: int) -> Iterator[None]:
     """Have a run end after some rounds as Ctrl-C would end it."""
-    import contextlib
+    before = loop._save_if_due
 
-    @contextlib.contextmanager
-    def patched() -> Any:
-        before = loop._save_if_due
+    def stopping(method: Any, folder: Any, watch: Any, recorder: Any, stop: bool) -> bool:
+        return before(method, folder, watch, recorder, stop or method.round >= rounds)
 
-        def stopping(method: Any, folder: Any, watch: Any, recorder: Any, stop: bool) -> bool:
-            return before(method, folder, watch, recorder, stop or method.round >= rounds)
-
-        loop._save_if_due = stopping
-        try:
-            yield
-        finally:
-            loop._save_if_due = before
-
-    return patched()
+    loop._save_if_due = stopping
+    try:
+        yield
+    finally:
+        loop._save_if_due = before
 
 
 def read_weights(folder: Path) -> list[Weights]:
     """Of every network of a finished run."""
-    names = autofgl.runs.export.read_description(folder)["models"]
+    names = read_description(folder)["models"]
     return [load_model(folder, name).state_dict() for name in names]
 
 

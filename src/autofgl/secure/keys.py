@@ -341,8 +341,8 @@ class KeyedClient:
     """What parties with keys do alike: phases, tags that serve once, and who may read a sum."""
 
     def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
-        enough = max(fewest, settings.min_parties)
-        self._ring = KeyRing(name, Terms.of(settings, fewest), enough, settings.identity)
+        self.fewest = max(fewest, settings.min_parties)
+        self._ring = KeyRing(name, Terms.of(settings, fewest), self.fewest, settings.identity)
         self._phases = self._ring.phases  # the mode adds its own
         self._readers: dict[str, str] = {}  # of each tag since the last key exchange
         self._ledger = Ledger(settings.ledger)
