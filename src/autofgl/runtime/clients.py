@@ -1,5 +1,6 @@
 """The server's line to its clients: calls that go on without those that are gone, and sums."""
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import numpy as np
 from autofgl.errors import FederationError
 from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Refused, Replies
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, encode
 from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, within_bounds
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
@@ -215,6 +216,7 @@ class Summing:
     def __init__(self, context: Context, secure: str, threshold: int, settings: Any = None) -> None:
         if secure != "none" and context.identity is None:
             raise Refused(f"secure mode '{secure}' needs an identity, {context.name} has none")
+        self._protected = secure != "none"
         self.sums: SumClient = make_client(
             secure,
             name=context.name,
@@ -246,14 +248,20 @@ class Summing:
         *,
         reveal: Reveal = "server",
         reference: Mapping[str, Any] | None = None,
+        told: Payload | None = None,
     ) -> Payload:
         """What this client adds to a sum; without any weight it counts as nobody.
 
         ``reference`` are weights that everybody has: noise, if any, covers the change since them.
+        ``told`` is what the server told all clients for it, so that they see that it is the same.
         """
+        digest = b""
+        if told is not None and self._protected:
+            digest = hashlib.sha256(encode(told)).digest()[:16]
         if self.private is not None:
-            return self.private.contribute(tag, vectors, reference or {}, reveal)
-        return self.sums.protect(tag, vectors, reveal=reveal, active=has_weight(vectors))
+            return self.private.contribute(tag, vectors, reference or {}, reveal, digest)
+        active = has_weight(vectors)
+        return self.sums.protect(tag, vectors, reveal=reveal, active=active, told=digest)
 
     def count(self, tag: str, counts: Any) -> Payload:
         """What :meth:`Clients.count_nodes` adds up."""

@@ -98,6 +98,7 @@ class PrivateClient:
         vectors: Mapping[str, Any],
         reference: Mapping[str, Any],
         reveal: Reveal,
+        told: bytes = b"",
     ) -> Payload:
         """Contribute figures, or a weighted update without the ``reference`` that all clients have.
 
@@ -132,6 +133,7 @@ class PrivateClient:
             weight=1 / self._clients,
             reveal=reveal,
             active=not update or share > 0,
+            told=told,
         )
 
     def spent(self) -> Payload:

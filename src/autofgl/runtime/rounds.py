@@ -136,15 +136,23 @@ class RoundClient(Summing, PhasedParty):
         trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
         reply = sharing.after(payload) if payload["contribute"] else {}
+        same = {key: value for key, value in payload.items() if key != "train"}
+        about = {key: payload[key] for key in ("stage", "round", "totals", "contribute")}
         if sharing.one_sum and (figures or update):
-            kind = "update" if update else "metrics"
-            sent = self.contribute(tag.format(kind), {**figures, **update}, reference=reference)
+            kind, told = ("update", same) if update else ("metrics", about)
+            sent = self.contribute(
+                tag.format(kind), {**figures, **update}, reference=reference, told=told
+            )
             return {**reply, kind: sent}
-        if figures:
-            reply["metrics"] = self.contribute(tag.format("metrics"), figures)
+        if figures:  # those who do not train may have been given less
+            reply["metrics"] = self.contribute(tag.format("metrics"), figures, told=about)
         if update:
             sent = self.contribute(
-                tag.format("update"), update, reveal=sharing.reveal, reference=reference
+                tag.format("update"),
+                update,
+                reveal=sharing.reveal,
+                reference=reference,
+                told=same,
             )
             reply["update"] = sent
         return reply
@@ -171,7 +179,7 @@ class RoundClient(Summing, PhasedParty):
             own = sharing.describe(self.data.graph)
             return {"report": protected, "own": own, **sharing.about()}
         times = self.contribute(f"{self._stage}seconds-{payload['session']}", seconds)
-        protected = self.contribute(tag, report)
+        protected = self.contribute(tag, report, told={"totals": payload["totals"]})
         return {"report": protected, "seconds": times, "own": {}, **sharing.about()}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002

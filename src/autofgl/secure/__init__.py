@@ -162,12 +162,15 @@ class SumClient(Protocol):
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """This party's contribution to the sum called ``tag``, which stands for one sum for ever.
 
         All parties give the same tag, such as ``round-17``, and vectors of the same shapes: finite
         values, with weights already applied. A party that contributes zeros is not ``active``: it
-        does not count towards the fewest parties of a sum. Values that are too large and tags that
+        does not count towards the fewest parties of a sum. ``told`` names what the server told the
+        party, by a digest: masked sums are opened only if it is the same at all that are active.
+        Values that are too large and tags that
         were used before raise ``SecureSumError``; after new keys a tag may be used again for the
         very same vectors, in a sum of the very same parties.
         """

@@ -240,9 +240,10 @@ class NoisyClient:
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """Refused: nothing says how large the values may be, and so no noise covers them."""
-        del vectors, reveal, active
+        del vectors, reveal, active, told
         raise SumRefused(f"'{tag}': with differential privacy nothing is summed without noise")
 
     def release(
@@ -256,6 +257,7 @@ class NoisyClient:
         weight: float = 1.0,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """This party's part of a sum that is released.
 
@@ -269,6 +271,7 @@ class NoisyClient:
             weight: Multiplies everything with noise; the same at every party.
             reveal: Who reads the sum.
             active: Whether there is more in it than noise.
+            told: Names what the server told the party.
 
         Raises:
             SumRefused: The plan has no room for another release.
@@ -295,7 +298,7 @@ class NoisyClient:
             own, scale = parts[kind]
             noise = self.record.noise(kind, tag, own)
             noisy |= {name: weight * (own[name] + scale[name] * noise[name]) for name in own}
-        return self._inner.protect(tag, noisy, reveal=reveal, active=active)
+        return self._inner.protect(tag, noisy, reveal=reveal, active=active, told=told)
 
     def _update(self, update: Vectors) -> tuple[SumVectors, Mapping[str, Any]]:
         values = brought_to(self._clip, update)

@@ -42,6 +42,7 @@ class PlainClient:
         *,
         reveal: Reveal = "server",
         active: bool = True,  # noqa: ARG002
+        told: bytes = b"",  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)
