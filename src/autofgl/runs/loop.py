@@ -172,6 +172,8 @@ def run_rounds(
     out_of_time = False
     recorder = Recorder(folder, method.round, method.rounds, title, console)
     with recorder, _stop_request() as stop:
+        if method.clients.private and not method.round:  # clients keep what their noise comes from
+            _save(method, folder, watch, recorder)
         while True:
             if budget is not None:
                 spent = watch.spent(budget)
@@ -200,6 +202,8 @@ def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwa
         if console is not None:
             console.print(f"notice: {line}", markup=False, highlight=False, soft_wrap=True)
 
+    for line in method.notices:
+        notice(line)
     if not checkpoint.exists(folder.checkpoints):
         if folder.history.exists():
             notice("there is no checkpoint yet: the run begins again")
@@ -210,11 +214,14 @@ def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwa
         folder.checkpoints,
         method.federation,
         folder.manifest.run,
+        redo=method.secure == "none",
+        timeout=method.clients.timeout,
         accept=lambda state: _check_history(folder.history, state["history"]),
         notice=notice,
     )
     method.connect()
     method.load_state(state["method"])
+    method.catch_up(state["behind"])
     return Stopwatch(state["wall_s"], state["cpu_s"])
 
 
@@ -235,7 +242,8 @@ def _save(method: Method, folder: RunFolder, watch: Stopwatch, recorder: Recorde
     times = {"wall_s": watch.wall_s, "cpu_s": watch.cpu_s}
     state = {"method": method.state(), "round": method.round, **times}
     state["history"] = recorder.history_state()
-    checkpoint.save(folder.checkpoints, method.round, state, method.federation, folder.manifest.run)
+    run, timeout = folder.manifest.run, method.clients.timeout
+    checkpoint.save(folder.checkpoints, method.round, state, method.federation, run, timeout)
 
 
 def _save_if_due(
@@ -244,6 +252,7 @@ def _save_if_due(
     """Save after a round that asks for it, and leave the loop if somebody wants that."""
     returned = method.federation.returned
     due = method.milestone or method.round % method.settings.checkpoint_every == 0
+    due = due or method.clients.private  # a round that is made again may be another release
     if stop or returned or due:
         _save(method, folder, watch, recorder)
     if stop:

@@ -134,6 +134,11 @@ class Trials:
         if self._training is not None:
             self._training.before_checkpoint()
 
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that missed rounds; without a training they wait for one."""
+        if self._training is not None:
+            self._training.catch_up(names)
+
     def state(self) -> Payload:
         """Everything between two rounds."""
         over = [asdict(one) for one in self.over]
@@ -161,7 +166,8 @@ class Trials:
             return row, "failed"
         if training.diverged:
             return row, "diverged"
-        if self._rule is not None and self._rule.hopeless(1 - row["mean_val_accuracy"]):
+        reported = row.get("val_accuracy") is not None
+        if reported and self._rule and self._rule.hopeless(1 - row["mean_val_accuracy"]):
             return row, "pruned"
         if not training.done:
             return row, ""
@@ -241,6 +247,11 @@ class FinalTraining:
         """Let the clients take in what only the present keys can open."""
         if self._training is not None:
             self._training.before_checkpoint()
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that missed rounds; without a training they wait for one."""
+        if self._training is not None:
+            self._training.catch_up(names)
 
     def state(self) -> Payload:
         """Everything between two rounds."""

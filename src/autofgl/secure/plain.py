@@ -29,6 +29,7 @@ class PlainClient:
 
     def __init__(self, name: str, settings: SumSettings) -> None:  # noqa: ARG002
         self.name = name
+        self.fewest = 1
 
     def handle(self, phase: str, message: Payload) -> Payload:  # noqa: ARG002
         """There are no phases."""
@@ -41,6 +42,7 @@ class PlainClient:
         *,
         reveal: Reveal = "server",
         active: bool = True,  # noqa: ARG002
+        told: bytes = b"",  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)
@@ -50,6 +52,14 @@ class PlainClient:
 
     open = staticmethod(readable)
 
+    def wrap(self, name: str, data: bytes) -> bytes:  # noqa: ARG002
+        """In the clear, as all else."""
+        return data
+
+    def unwrap(self, name: str, box: bytes) -> bytes:  # noqa: ARG002
+        """See :class:`autofgl.secure.SumClient`."""
+        return box
+
 
 class PlainServer:
     """Adds in float64, in the order of the parties; sums of float32 are sent back as such."""
@@ -58,6 +68,7 @@ class PlainServer:
 
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties
+        self.fewest = 1
 
     def setup(self, ask: Ask) -> None:
         """There is nothing to agree on."""

@@ -186,6 +186,7 @@ def test_new_clients_only_adapt(small_graph: ClientGraph, secure: str) -> None:
             messages.append((op, "weights" in payload))
 
     settings: dict[str, Any] = {"new_clients": 1, "tasks": 1, "rounds": 8, "lr": 0.05}
+    settings["secure_threshold"] = 2  # two clients train: by default three would be asked for
     method = make("graphfl", clients, secure=secure, observer=watch, **settings)
     rows = rounds(method, 8)
     assert all(row["clients"] == 2 for row in rows)
@@ -267,7 +268,8 @@ def test_partial_participation_is_seeded_and_counts(small_graph: ClientGraph) ->
 def test_secure_modes_give_the_plain_run(secure: str, small_clients: list[ClientGraph]) -> None:
     found = []
     for mode in ("none", secure):
-        settings = {**QUICK, "rounds": 3, "participation": 0.6}
+        share = 1.0 if secure == "shares-additive" else 0.6  # which needs all clients
+        settings = {**QUICK, "rounds": 3, "participation": share, "secure_threshold": 2}
         method = make("graphfl", small_clients, secure=mode, **settings)
         rows = rounds(method, 3)
         found.append((rows, method.finish()))

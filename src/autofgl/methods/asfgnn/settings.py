@@ -1,7 +1,7 @@
 """Settings of SFGNN and ASFGNN, and the hyperparameters of single clients."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -11,6 +11,7 @@ from autofgl.runtime.settings import ClientsSettings, Count, Share, TrainSetting
 from autofgl.search.genes import Float, Gene, Integer, LogFloat, Ordinal
 from autofgl.search.searcher import SearchError
 from autofgl.search.space import SearchSpace
+from autofgl.secure.accountant import Releases
 
 #: What each client may have a value of its own for.
 OWN = ("dropout", "weight_decay", "layers", "lr")
@@ -23,6 +24,8 @@ _WHOLE = ("layers", COMMON)
 
 class SFGNNSettings(ClientsSettings, TrainSettings):
     """Separated message passing and a federated discriminator."""
+
+    discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
 
     layers: int = Field(2, ge=1, le=16)
     """depth K of the message passing"""
@@ -44,6 +47,11 @@ class SFGNNSettings(ClientsSettings, TrainSettings):
     collect_models: bool = False
     """put every client's whole network into the run folder; else message passing never leaves its
     client"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """An update in every round, and figures once, at the end; none if networks are sent."""
+        return None if self.collect_models else Releases(self.rounds, 1)
 
 
 class ASFGNNSettings(SFGNNSettings):
@@ -71,6 +79,20 @@ class ASFGNNSettings(SFGNNSettings):
     tune_hidden: str = "64,128,256,512"
     """values of hidden, common to all clients; empty: not tuned"""
 
+    @property
+    def releases(self) -> Releases | None:
+        """Those of every trial, and of the training."""
+        trained = super().releases
+        if trained is None:
+            return None
+        updates = self.trials * self.trial_rounds + trained.updates
+        return Releases(updates, self.trials + trained.figures)
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the trials and of the training."""
+        return self.trials * self.trial_rounds + self.rounds
+
     @field_validator(*(f"tune_{name}" for name in (*OWN, COMMON)), mode="before")
     @classmethod
     def _as_text(cls, given: Any) -> Any:
@@ -97,6 +119,17 @@ def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace
     if settings.searcher == "grid" and any(gene.values is None for gene in genes):
         raise UserError(f"searcher=grid needs lists: {_FORM.partition(' or')[0]}")
     return SearchSpace(tuple(genes))
+
+
+def largest_values(settings: ASFGNNSettings) -> dict[str, int]:
+    """The greatest width and depth that a client may be asked for."""
+    largest = {}
+    for name in _WHOLE:
+        gene = _gene(settings, "", name)
+        if gene is not None:
+            most: Any = gene.values[-1] if gene.values is not None else gene.high  # type: ignore[attr-defined]
+            largest[name] = int(most)
+    return largest
 
 
 def by_client(

@@ -49,8 +49,9 @@ class Generations(Saved):
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
         tables = {"params": next(iter(replies.values()))["params"]}
         if "latency" in self._settings.objective_names:
-            timed = self._clients.call("latency", {}).ok
-            total = self._clients.total("latency", timed, "latency")
+            session = self._clients.session()
+            timed = self._clients.call("latency", session).ok
+            total = self._clients.total(f"latency{session.get('session', '')}", timed, "latency")
             tables["latency"] = total["table"] / total["clients"]
         self._tables = {name: tables[name] for name in self._settings.objective_names[1:]}
         self.population = self._sample(0)
@@ -121,9 +122,9 @@ class Generations(Saved):
         code = self.space.encode(self.space.parse(genotype))
         return round(float(cost_of(self._tables["params"], self.space, [code])[0]))
 
-    def measure(self, codes: Any) -> Mapping[str, Any]:
+    def measure(self, codes: Any, session: str = "") -> Mapping[str, Any]:
         """Federated validation losses and accuracies of codes under the present shared weights."""
-        return self._federated_losses(0, {"codes": codes})
+        return self._federated_losses(f"again{session}", {"codes": codes})
 
     def _step_codes(self, step: int) -> Any:
         count = self._settings.codes_per_step
@@ -156,7 +157,7 @@ class Generations(Saved):
         )
         self._values = None
 
-    def _federated_losses(self, at: int, payload: Payload) -> Mapping[str, Any]:
+    def _federated_losses(self, at: int | str, payload: Payload) -> Mapping[str, Any]:
         message = {**payload, "generation": at, "totals": self._totals}
         replies = self._clients.call("losses", message)
         return self._clients.total(f"losses-{at}", replies.ok, "losses")
@@ -208,6 +209,13 @@ def weight_steps(clients: Clients, generation: int, messages: Iterable[Payload])
         tag = f"gradient-{generation}-{step}"
         update = {"gradient": clients.seal(tag, replies.ok, "gradient")}
     return update
+
+
+def rejoin_search(clients: Clients, generation: int) -> None:
+    """Give clients that are back, and sit aside, the SuperNet as it is after a generation."""
+    if clients.aside:
+        message = {"stage": "search-", "round": generation}
+        clients.catch_up(clients.aside, message, op="join_search", with_state=True)
 
 
 class _Clock:

@@ -17,6 +17,7 @@ from autofgl.runtime.settings import (
     Whole,
 )
 from autofgl.search.space import Codes
+from autofgl.secure.accountant import Releases
 
 
 class SpaceSettings(BaseModel):
@@ -55,6 +56,11 @@ class SpaceSettings(BaseModel):
 
 class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     """FL-AGCNS: SuperNet, federated evolution, final training."""
+
+    @property
+    def releases(self) -> Releases | None:
+        """None: clients tell which codes they prefer, and sums whose values have no bound."""
+        return None
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
 
@@ -121,9 +127,20 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
         """The validation objective, then the others."""
         return self.objectives.split(",")
 
+    @property
+    def total_rounds(self) -> int:
+        """Steps of the SuperNet, rounds of the trials and of the finalists."""
+        search = self.generations * self.weight_steps
+        return search + self.trials * self.trial_rounds + self.finalists * self.rounds
+
 
 class CandidateSettings(TrialSettings, SpaceSettings, FederatedTraining):
     """FL-Random: every candidate is trained from scratch."""
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the candidates and of the finalists."""
+        return self.trial_rounds_with(self.rounds)
 
 
 class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
@@ -136,9 +153,19 @@ class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
     replay: Whole = 128
     """past networks that are learned from again after each one"""
 
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the candidates and of the finalists."""
+        return self.trial_rounds_with(self.rounds)
+
 
 class DartsSettings(SpaceSettings, FederatedTraining):
     """FL-Gradient: first-order DARTS over the SuperNet, then the final training."""
+
+    @property
+    def releases(self) -> Releases | None:
+        """None: clients tell which codes they prefer, and sums whose values have no bound."""
+        return None
 
     generations: Count = 250
     """architecture steps"""
@@ -153,6 +180,11 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     hundred would hardly move"""
     arch_weight_decay: NonNegative = 1e-3
     """L2 penalty on the architecture parameters"""
+
+    @property
+    def total_rounds(self) -> int:
+        """Steps on the SuperNet and on its architecture, then the training."""
+        return self.generations * (self.weight_steps + 1) + self.rounds
 
 
 def make_space(settings: SpaceSettings) -> Space:
