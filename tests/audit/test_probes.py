@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+import autofgl
 from autofgl.audit.probes import Probes
 from autofgl.audit.verdict import Leak
 from autofgl.graphs.client_graph import ClientGraph
@@ -36,6 +37,24 @@ def test_keys_that_nobody_signed_would_be_taken(
     monkeypatch.setattr(KeyRing, "_signed", lambda *_: True)
     leaks = probe(small_clients, "fedavg", "shares")
     assert leaks["keys of its own"].verdict == "everything"
+
+
+def test_one_client_alone_is_never_the_sum(small_clients: list[ClientGraph]) -> None:
+    leaks = probe(small_clients, "fedavg", "shares", aggregate="parameters")
+    for attack in ("one client trains", "the same weights twice", "export after a round"):
+        assert leaks[attack].verdict == "nothing", leaks[attack]
+        assert leaks[attack].got.startswith("refused: "), leaks[attack]
+
+
+def test_a_threshold_below_all_lets_sums_differ_by_a_client(small_graph: ClientGraph) -> None:
+    """A limit of every sum, which docs/security.md states: the server chooses the weights."""
+    five = autofgl.partition(small_graph, clients=5, method="random", seed=0)
+    how = {"aggregate": "parameters", "dropout": 0.0}
+    leaks = probe(five, "fedavg", "shares", **how)
+    assert leaks["the same weights twice"].verdict != "nothing"
+    assert leaks["different views"].verdict == "nothing"
+    all_of_them = probe(five, "fedavg", "shares", **how, secure_threshold=5)
+    assert all_of_them["the same weights twice"].verdict == "nothing"
 
 
 def test_without_secure_sums_there_is_no_need_to_cheat(small_clients: list[ClientGraph]) -> None:
