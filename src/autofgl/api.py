@@ -6,14 +6,21 @@ is validated: a mistake is answered at once.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_text
-from autofgl.config import Layers, RunConfig, check_config, check_files, sort_settings
+from autofgl.config import (
+    Layers,
+    RunConfig,
+    check_config,
+    check_files,
+    privacy_settings,
+    sort_settings,
+)
 from autofgl.errors import UserError
 from autofgl.identity import read_secret
 from autofgl.methods.catalog import METHODS, find_method, name_of
@@ -35,6 +42,7 @@ def run(
     secure: str | None = None,
     seed: int = 0,
     budget: str | None = None,
+    dp: "float | str | Mapping[str, Any] | None" = None,
     engine: str = "inprocess",
     out: str | Path | None = None,
     secret: str | Path | None = None,
@@ -50,6 +58,8 @@ def run(
         secure: How sums are protected; the method's own choice if not given.
         seed: Random seed.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
+        dp: Differential privacy of each client: an epsilon, or as with ``--dp``, such as
+            ``"epsilon=8,clip=0.5"`` or ``{"epsilon": 8}``.
         engine: ``inprocess``, or ``nvflare`` for a process per client.
         out: Run folder; a new one below ``runs/`` if not given.
         secret: File with a secret by which the clients know each other, as sites may have one.
@@ -61,6 +71,7 @@ def run(
         >>> clients = autofgl.partition(autofgl.load("cora"), clients=3, seed=0)
         >>> result = autofgl.run("fedavg", clients, rounds=5)  # doctest: +SKIP
     """
+    settings |= privacy_settings(dp) if dp is not None else {}
     values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
     name = method if isinstance(method, str) else name_of(method)
     data = {"clients": len(clients), "partition": "given"}

@@ -30,7 +30,7 @@ app.command("datasets", epilog="Example: autofgl datasets")(show.list_datasets)
 app.add_typer(site.app)
 
 #: Options that take several values after one name.
-_LISTS = ("--set", "--graphs", "--datasets", "--rows")
+_LISTS = ("--set", "--dp", "--graphs", "--datasets", "--rows")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -70,6 +70,13 @@ def run_command(
         list[str] | None,
         typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
     ] = None,
+    dp: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Differential privacy of each client, e.g. epsilon=8 or epsilon=8,clip=0.5; with "
+            "secure sums."
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
     ] = None,
@@ -89,6 +96,7 @@ def run_command(
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
+    given |= {"dp": dp or None}
     given = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         show_result(_start(given, config, out, secret))
@@ -141,12 +149,14 @@ def _start(
     given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
 ) -> "Result":
     from autofgl import api
-    from autofgl.config import check_config, parse_settings, sort_settings
+    from autofgl.config import check_config, parse_settings, privacy_settings, sort_settings
     from autofgl.methods.catalog import METHODS
     from autofgl.runs.folder import RunFolder, read_config_file
 
     values = read_config_file(file) if file else {}
     settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}
+    if "dp" in given:
+        settings |= privacy_settings(given.pop("dp"))
     values = {**values, **given, "settings": settings}
     if "method" not in values:
         raise UserError(f"name a method: autofgl run {'|'.join(METHODS)}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from autofgl.atomic import replacing
-from autofgl.errors import PayloadError, UserError
+from autofgl.errors import DiskError, PayloadError, UserError
 from autofgl.federation.party import Party
 from autofgl.federation.payload import Payload, decode, encode
 
@@ -60,11 +60,11 @@ def write_state(path: Path, label: Label, state: Payload) -> str:
         with replacing(path) as stream:
             stream.write(_PREFIX.pack(_MAGIC, FORMAT, digest))
             stream.write(content)
-    except OSError as error:
+    except DiskError as error:
         raise CheckpointError(
-            f"cannot write checkpoint {path}: {error.strerror}: make sure that its folder can be "
+            f"cannot write checkpoint {path}: {error.reason}: make sure that its folder can be "
             "written and has room, then resume the run",
-            f"its checkpoint cannot be written: {error.strerror}",
+            f"its checkpoint cannot be written: {error.reason}",
         ) from error
     return digest.hex()
 

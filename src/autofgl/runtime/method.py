@@ -16,6 +16,7 @@ from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.private import check_privacy
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine
 from autofgl.runtime.settings import ClientsSettings, TrainSettings
@@ -69,6 +70,7 @@ class Method(ABC):
             UserError: They cannot; the message says why.
         """
         cls.network(clients[0], settings)
+        check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
         if secure != "none":

@@ -16,7 +16,7 @@ import numpy as np
 
 from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.clients import Summing
+from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
     BestRound,
@@ -30,6 +30,8 @@ from autofgl.runtime.state import Saved, restore_state, saved_state
 
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
+#: Columns of the history without a value where nobody reports figures.
+_UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
 
 class RoundClient(Summing, PhasedParty):
@@ -71,7 +73,7 @@ class RoundClient(Summing, PhasedParty):
         settings: Any,
         secure: str,
     ) -> None:
-        super().__init__(context, secure, settings.secure_threshold)
+        super().__init__(context, secure, settings.secure_threshold, settings)
         self.data = data
         data.inputs(settings.normalize_features)  # laid out now: a call has a time limit
         self.settings = settings
@@ -111,31 +113,47 @@ class RoundClient(Summing, PhasedParty):
         Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``.
         """
         self._enter(payload)
-        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
+        counts = self.count(f"{self._stage}start", self.data.counts())
+        reference = {"reference": self.sharing.reference()} if self.private else {}
+        return {"counts": counts, **reference}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
 
         Payload: what the way of sharing hands out; ``stage``; ``round``; ``totals``, the
         federation's node counts; ``train``; ``contribute``, false for an evaluation alone;
-        ``update``, false if nobody trains. With a secure mode a client that does not train
-        contributes zeros: masks need all parties.
+        ``update``, false if nobody trains; ``report``, false where differential privacy leaves
+        figures for the end. With a secure mode a client that does not train contributes zeros:
+        masks need all parties.
         """
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
         self.take(payload)
         figures = sharing.figures(payload)
+        figures = figures if payload.get("report", True) else {}
+        reference = sharing.reference() if self.private else {}
         hides = self._secure != "none" and payload.get("update", True)
         trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
         reply = sharing.after(payload) if payload["contribute"] else {}
-        if sharing.one_sum:
-            kind = "update" if update else "metrics"
-            return {**reply, kind: self.contribute(tag.format(kind), {**figures, **update})}
-        if figures:
-            reply["metrics"] = self.contribute(tag.format("metrics"), figures)
+        same = {key: value for key, value in payload.items() if key != "train"}
+        about = {key: payload[key] for key in ("stage", "round", "totals", "contribute")}
+        if sharing.one_sum and (figures or update):
+            kind, told = ("update", same) if update else ("metrics", about)
+            sent = self.contribute(
+                tag.format(kind), {**figures, **update}, reference=reference, told=told
+            )
+            return {**reply, kind: sent}
+        if figures:  # those who do not train may have been given less
+            reply["metrics"] = self.contribute(tag.format("metrics"), figures, told=about)
         if update:
-            sent = self.contribute(tag.format("update"), update, reveal=sharing.reveal)
+            sent = self.contribute(
+                tag.format("update"),
+                update,
+                reveal=sharing.reveal,
+                reference=reference,
+                told=same,
+            )
             reply["update"] = sent
         return reply
 
@@ -161,7 +179,7 @@ class RoundClient(Summing, PhasedParty):
             own = sharing.describe(self.data.graph)
             return {"report": protected, "own": own, **sharing.about()}
         times = self.contribute(f"{self._stage}seconds-{payload['session']}", seconds)
-        protected = self.contribute(tag, report)
+        protected = self.contribute(tag, report, told={"totals": payload["totals"]})
         return {"report": protected, "seconds": times, "own": {}, **sharing.about()}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
@@ -189,7 +207,8 @@ class RoundClient(Summing, PhasedParty):
 
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
-        return saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
+        state = saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
+        return {**state, "noise": self.private.record.state()} if self.private else state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
@@ -198,6 +217,8 @@ class RoundClient(Summing, PhasedParty):
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
         restore_state(self, self.saved, state)
+        if self.private is not None:
+            self.private.record.load_state(state["noise"])
 
     @property
     def _place(self) -> str:
@@ -237,7 +258,7 @@ class RoundEngine(Saved):
     it has diverged at some client.
     """
 
-    saved = ("round", "totals", "parties", "best", "sharing", "_message", "_each")
+    saved = ("round", "totals", "parties", "best", "sharing", "_message", "_each", "reference")
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -249,6 +270,8 @@ class RoundEngine(Saved):
         self.diverged = False
         self._message: Payload = {}
         self._each: dict[str, Payload] = {}
+        #: With differential privacy, the weights that the clients' updates are changes of.
+        self.reference: dict[str, Any] | None = None
 
     @property
     def out_of_patience(self) -> bool:
@@ -282,6 +305,8 @@ class RoundEngine(Saved):
         replies = clients.call("start", self._message, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
         self.totals = clients.count_nodes(f"{self.stage}start", replies)
+        if clients.private:
+            self.reference = next(iter(replies.values()))["reference"]
         self.sharing.begin(replies)
 
     def step(self) -> Row:
@@ -296,15 +321,17 @@ class RoundEngine(Saved):
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
-    def evaluate_last(self) -> Row:
-        """Evaluate the last update too; no round can follow."""
-        _, total = self._exchange(self.round + 1, set(), contribute=False)
+    def evaluate_last(self, report: bool = True) -> Row:
+        """Evaluate the last update too; no round can follow. Nobody learns the figures unless
+        they ``report`` them.
+        """
+        _, total = self._exchange(self.round + 1, set(), contribute=False, report=report)
         return self._judge(self.round, total)
 
     def finish(self) -> Outcome:
         """Evaluate the last update too, then report on the best weights."""
-        self.evaluate_last()
         clients = self.sharing.clients
+        self.evaluate_last(report=not clients.private)
         message: Payload = {"totals": self.totals, "stage": self.stage, **clients.session()}
         message |= self.sharing.settle(self.best.round == self.round)
         replies = self._call("conclude", message, self.sharing.settle_each()).ok
@@ -327,13 +354,15 @@ class RoundEngine(Saved):
         self.sharing.before_checkpoint()
 
     def _exchange(
-        self, at: int, chosen: set[str], contribute: bool
+        self, at: int, chosen: set[str], contribute: bool, report: bool = True
     ) -> tuple[Replies, dict[str, Any]]:
         """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
         if contribute and not chosen and clients.secure != "none":
             about["update"] = False
+        if not report or (clients.private and contribute):
+            about["report"] = False
         replies = self._call("round", {**sharing.handout(), **about}, sharing.handout_each(chosen))
         total: dict[str, Any] = {}
         if any("metrics" in reply for reply in replies.ok.values()):
@@ -343,11 +372,27 @@ class RoundEngine(Saved):
             if sharing.reveal == "parties":
                 total["sealed"] = clients.seal(tag, replies.ok, "update")
             else:
-                total |= clients.total(tag, replies.ok, "update")
+                total |= self._absolute(clients.total(tag, replies.ok, "update"))
         return replies, total
 
+    def _absolute(self, total: dict[str, Any]) -> dict[str, Any]:
+        """A summed update with the weights that it is the change of, which it replaces."""
+        if self.reference:
+            share = total["share"]
+            total |= {name: total[name] + share * one for name, one in self.reference.items()}
+            mean = average({name: total[name] for name in ("share", *self.reference)})
+            self.reference = mean or self.reference
+        return total
+
     def _judge(self, at: int, total: dict[str, Any]) -> Row:
-        """Columns of the weights just evaluated, which may be the best so far."""
+        """Columns of the weights just evaluated, which may be the best so far.
+
+        Where nobody reports, the last weights are taken for the best.
+        """
+        if "metrics" not in total:
+            self.best.round = at
+            self.sharing.keep(True)
+            return dict.fromkeys(_UNREPORTED)
         self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         self.sharing.keep(self.best.update(at, metrics))

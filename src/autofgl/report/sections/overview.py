@@ -40,7 +40,7 @@ _ELSEWHERE = frozenset(
     {
         "per_client", "traffic", "hyperparameters", "versions", "architecture", "finalists", "top",
         "trials", "front", "importance", "method", "dataset", "clients", "partition", "secure",
-        "seed", *(key for key, _, _ in _MAIN),
+        "seed", "dp", *(key for key, _, _ in _MAIN),
     }
 )  # fmt: skip
 
@@ -173,12 +173,27 @@ def other_results_section(run: RunRecord) -> Content:
 def privacy_section(run: RunRecord) -> Content:
     """What each party learns in a run like this one, by its method and its secure mode."""
     mode = str(run.config.get("secure", "none"))
-    sums = element("p", f"Secure sums: {_MODES.get(mode, mode)}.")
+    sums: list[Content] = [element("p", f"Secure sums: {_MODES.get(mode, mode)}.")]
+    if isinstance(run.result.get("dp"), dict):
+        sums.append(element("p", _noise_sentence(run.result["dp"])))
     parties = WHO_LEARNS_WHAT.get(run.method, ())
     if not parties:
-        return [sums, element("p", f"The documentation of {run.method} says who learns what.")]
+        return [*sums, element("p", f"The documentation of {run.method} says who learns what.")]
     rows = [[party.who, rich_text(party.with_mode(mode != "none"))] for party in parties]
-    return [sums, table(Cells(("who", "learns"), rows), "Who learns what")]
+    return [*sums, table(Cells(("who", "learns"), rows), "Who learns what")]
+
+
+def _noise_sentence(spent: Row) -> str:
+    """What differential privacy promises of a run, and what noise its figures carry."""
+    kinds = spent.get("releases", {})
+    return (
+        f"Differential privacy of each client: ε = {text(spent.get('epsilon'))} at "
+        f"δ = {text(spent.get('delta'))}, of a budget of {text(spent.get('budget'))}, over "
+        f"{text(kinds.get('updates'))} summed updates and {text(kinds.get('figures'))} sums of "
+        "figures, searches included. It holds against the server together with "
+        f"{text(spent.get('colluders'))} of the clients. Accuracies and losses carry noise too; "
+        f"that of an accuracy has a standard deviation of {text(spent.get('accuracy_deviation'))}."
+    )
 
 
 def configuration_section(run: RunRecord) -> Content:

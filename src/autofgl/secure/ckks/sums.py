@@ -72,6 +72,7 @@ class CkksClient(KeyedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -124,18 +125,25 @@ class PartyHost:
             raise Refused(f"'{self._name}' is not among the parties of the run")
         try:
             identity = self._identity()
-        except UserError as error:
-            raise Refused(str(error)) from error
-        self._states = PartyStates(self._folder / run)
+        except UserError as error:  # it speaks of files of this site
+            _log.warning("refused: %s", error)
+            raise Refused("it cannot prove who it is: the reason is in the site's log") from error
+        folder = self._folder / run
+        self._states = PartyStates(folder)
         context = Context(
             self._name,
             tuple(map(_safe, parties)),
             self._peers,
             run=run,
             identity=identity,
-            ledger=self._folder / run / f"{self._name}.sums",
+            ledger=folder / f"{self._name}.sums",
         )
-        party = self._builder.build(payload, context)
+        try:
+            party = self._builder.build(payload, context)
+        except Refused:
+            with suppress(OSError):  # whoever asks for what is refused leaves nothing here
+                folder.rmdir()
+            raise
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:
