@@ -29,6 +29,7 @@ from autofgl.runs.folder import Result, RunFolder
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from autofgl.audit.verdict import Audit
     from autofgl.federation.engines.inprocess import InProcess
     from autofgl.graphs.client_graph import ClientGraph
     from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
@@ -182,6 +183,64 @@ def diagnose(
     text = json.dumps({"rounds": rounds, **quality.to_json()}, indent=2, allow_nan=False)
     write_text(folder.path / "diagnosis.json", text + "\n")
     return quality
+
+
+def audit(
+    config: RunConfig,
+    clients: "Sequence[ClientGraph]",
+    *,
+    rounds: int | None = None,
+    models: "Mapping[str, Any] | None" = None,
+    report: Callable[[str], None] | None = None,
+) -> "Audit":
+    """What a run of a configuration would give away, from attacks on a short one.
+
+    ``rounds`` are recorded at most; ``models`` are trained networks to infer membership from, those
+    of the recorded run if none are given; ``report`` is called with a line on what is done next.
+    """
+    from autofgl.audit.auditor import run_audit
+    from autofgl.graphs.validation import validate_clients
+
+    layers = sort_settings(config)
+    validate_clients(clients)
+    kind = find_method(config.method)
+    kind.check(kind.arrange(clients), layers.method, config.secure)
+    how = (layers.method, config.seed, config.secure, rounds, models, report)
+    return run_audit(kind, config.title, clients, *how)
+
+
+def audit_folder(
+    out: str | Path,
+    clients: "Sequence[ClientGraph] | None" = None,
+    *,
+    rounds: int | None = None,
+    report: Callable[[str], None] | None = None,
+) -> "Audit":
+    """:func:`audit` of the run in a folder, finished or not, left there in ``audit.json``.
+
+    Messages of a run are not kept, so its first rounds are made again; membership is inferred from
+    its final networks. ``clients`` are needed if it was started on graphs in memory.
+    """
+    folder = RunFolder.open(Path(out))
+    config = check_config(folder.read_config())
+    graphs = _same_clients(folder, config, sort_settings(config), clients)
+    models = None
+    if folder.finished:
+        from autofgl.runs.export import load_model, read_description
+
+        names = read_description(folder.path)["models"]
+        models = {name: load_model(folder.path, name) for name in names}
+    found = audit(config, graphs, rounds=rounds, models=models, report=report)
+    text = json.dumps(found.to_json(), indent=2, allow_nan=False)
+    try:
+        write_text(folder.path / "audit.json", text + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write to {folder.path}: {error.strerror}") from error
+
+    from autofgl.report.report import leave_report
+
+    leave_report(folder.path, None)
+    return found
 
 
 def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":

@@ -145,13 +145,11 @@ def diagnose_command(
     )
 
 
-def _start(
-    given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
-) -> "Result":
-    from autofgl import api
-    from autofgl.config import check_config, parse_settings, privacy_settings, sort_settings
+def read_values(given: dict[str, Any], file: Path | None) -> dict[str, Any]:
+    """The configuration that options and a file give together; Cora if they name no graphs."""
+    from autofgl.config import parse_settings, privacy_settings
     from autofgl.methods.catalog import METHODS
-    from autofgl.runs.folder import RunFolder, read_config_file
+    from autofgl.runs.folder import read_config_file
 
     values = read_config_file(file) if file else {}
     settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}
@@ -163,7 +161,17 @@ def _start(
     if not values.get("dataset") and not values.get("graphs"):
         values["dataset"] = "cora"
     values["graphs"] = [str(Path(path).absolute()) for path in values.get("graphs") or ()]
-    config = check_config(values)
+    return values
+
+
+def _start(
+    given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
+) -> "Result":
+    from autofgl import api
+    from autofgl.config import check_config, sort_settings
+    from autofgl.runs.folder import RunFolder
+
+    config = check_config(read_values(given, file))
     layers = sort_settings(config)
     for notice in layers.notices:
         print(f"autofgl: {notice}", file=sys.stderr)

@@ -43,7 +43,8 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     """rounds between two evaluations of the clients' nodes"""
     share: Literal["hidden", "all", "none"] = "hidden"
     """whose embeddings count across clients: those of hidden layers (the paper's), the first
-    convolution's too, or none"""
+    convolution's too, or none; with 'all' peers rebuild the raw features of nodes that they share
+    an edge with, with 'hidden' a part of them (see autofgl audit)"""
     sampler: Literal["ddpg", "full", "sage", "fastgcn", "fixed"] = "full"
     """who says what is sampled: a learned policy, nobody (full batch), GraphSAGE, FastGCN, or
     'keep'"""

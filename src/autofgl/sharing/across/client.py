@@ -1,6 +1,7 @@
 """The client half of convolution across clients (FedGraph, Algorithm 1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.phases import PhasedParty
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
+from autofgl.sharing.across.forward import Exchange, Listener, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
 
 #: Sampled edges times width are summed in units of so many, for the secure modes' range.
@@ -90,6 +91,10 @@ class AcrossClient(Summing, PhasedParty):
             raise Refused(f"pass '{payload['tag']}' was made before")
         if op == "advance" and self._pass is None:
             raise Refused("no pass has begun")
+
+    def listen(self, listener: Listener) -> None:
+        """Show somebody every row that this client receives from others; for audits."""
+        self._around = replace(self._around, listener=listener)
 
     def agree(self, payload: Payload) -> Payload:
         """Answer a phase of the key exchange with the peers."""
