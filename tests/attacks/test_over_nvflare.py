@@ -78,18 +78,18 @@ def test_a_killed_site_comes_back_and_no_sum_is_made_twice(
     said = StringIO()
     trouble = Trouble(sites, said)
     monkeypatch.setattr(clients_module, "make_server", trouble.make_server)
-    settings = {"rounds": 300, "hidden": 4, "checkpoint_every": 15, "aggregate": "gradients"}
+    settings = {"rounds": 150, "hidden": 4, "checkpoint_every": 15, "aggregate": "gradients"}
     place = deployment(sites, patience_s=6.0)
     config = configure("fedavg", "shares", **settings)
     result = coordinate(config, place, tmp_path / "back", Console(file=said, width=200))
     assert f"{GONE} can take part again" in said.getvalue()
-    assert result.figures["rounds"] == 300
+    assert result.figures["rounds"] == 150
     assert all(len(sets) == 1 for sets in trouble.contributors.values())
-    updates = [next(iter(trouble.contributors[f"update-{at}"])) for at in range(1, 401)]
+    updates = [next(iter(trouble.contributors[f"update-{at}"])) for at in range(1, 151)]
     assert updates[:20] == [ALL] * 20
     back = updates.index(ALL, 21)
     assert set(updates[21:back]) == {LEFT}
-    assert updates[back:] == [ALL] * (300 - back)
+    assert updates[back:] == [ALL] * (150 - back)
     assert result.figures["test_accuracy"] > 0.5
 
 
