@@ -29,7 +29,7 @@ from autofgl.graphs.client_graph import ClientGraph, Ints, to_dense
 Matrix = npt.NDArray[np.float64]
 
 #: Nodes of one owner that are attacked; more would only take longer.
-_MOST_NODES = 60
+_MOST_NODES = 30
 #: Singular values below this share of the largest one are noise of float32.
 _SMALLEST = 1e-7
 #: Share of the unknowns from which on equations are enough: the rest are features that nobody has.
@@ -109,8 +109,8 @@ def solve_linear(views: Views, nonnegative: bool) -> Matrix:
     matrices = [np.asarray(w["convs.0.lin.weight"], np.float64) for w in views.weights]
     left = np.concatenate([matrix.T for matrix in matrices])  # [R h, d]
     right = np.concatenate([one.T for one in views.rows]).astype(np.float64)  # [R h, n]
-    solved: Matrix = np.linalg.lstsq(left, right, rcond=_SMALLEST)[0].T
-    rank = np.linalg.matrix_rank(left, tol=_SMALLEST * np.linalg.norm(left, 2))
+    found, _, rank, _ = np.linalg.lstsq(left, right, rcond=_SMALLEST)
+    solved: Matrix = found.T
     if not nonnegative or rank > _ENOUGH * left.shape[1]:
         return solved
 

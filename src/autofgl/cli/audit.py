@@ -36,6 +36,10 @@ def audit_command(
         list[str] | None,
         typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
     ] = None,
+    dp: Annotated[
+        list[str] | None,
+        typer.Option(help="Differential privacy of each client, e.g. epsilon=8."),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
     ] = None,
@@ -57,7 +61,7 @@ def audit_command(
     """
     given: dict[str, Any] = {"dataset": dataset, "graphs": graphs or None, "clients": clients}
     given |= {"partition": partition, "secure": secure, "seed": seed, "data_root": data_root}
-    given |= {"settings": set_ or None}
+    given |= {"settings": set_ or None, "dp": dp or None}
     given = {key: value for key, value in given.items() if value is not None}
     tell = _tell if as_json or not sys.stdout.isatty() else _show
     folder = Path(target)

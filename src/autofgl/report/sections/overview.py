@@ -184,19 +184,6 @@ def privacy_section(run: RunRecord) -> Content:
     return [*sums, table(Cells(("who", "learns"), rows), "Who learns what"), _audit(run)]
 
 
-def _noise_sentence(spent: Row) -> str:
-    """What differential privacy promises of a run, and what noise its figures carry."""
-    kinds = spent.get("releases", {})
-    return (
-        f"Differential privacy of each client: ε = {text(spent.get('epsilon'))} at "
-        f"δ = {text(spent.get('delta'))}, of a budget of {text(spent.get('budget'))}, over "
-        f"{text(kinds.get('updates'))} summed updates and {text(kinds.get('figures'))} sums of "
-        "figures, searches included. It holds against the server together with "
-        f"{text(spent.get('colluders'))} of the clients. Accuracies and losses carry noise too; "
-        f"that of an accuracy has a standard deviation of {text(spent.get('accuracy_deviation'))}."
-    )
-
-
 def _audit(run: RunRecord) -> Content:
     """What attacks on a short run with the same settings got, if there were any."""
     leaks = only_dicts(run.audit.get("leaks"))
@@ -215,6 +202,19 @@ def _audit(run: RunRecord) -> Content:
         element("p", f"Measured: {text(run.audit.get('summary'))}."),
         table(Cells(headings, rows), "What attacks got"),
     ]
+
+
+def _noise_sentence(spent: Row) -> str:
+    """What differential privacy promises of a run, and what noise its figures carry."""
+    kinds = spent.get("releases", {})
+    return (
+        f"Differential privacy of each client: ε = {text(spent.get('epsilon'))} at "
+        f"δ = {text(spent.get('delta'))}, of a budget of {text(spent.get('budget'))}, over "
+        f"{text(kinds.get('updates'))} summed updates and {text(kinds.get('figures'))} sums of "
+        "figures, searches included. It holds against the server together with "
+        f"{text(spent.get('colluders'))} of the clients. Accuracies and losses carry noise too; "
+        f"that of an accuracy has a standard deviation of {text(spent.get('accuracy_deviation'))}."
+    )
 
 
 def configuration_section(run: RunRecord) -> Content:
