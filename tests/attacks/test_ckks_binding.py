@@ -38,7 +38,7 @@ class CheatingServer:
         self.for_server = self.network.contribute("metrics", self.open)
 
     def add(self, *rows: list[bytes]) -> list[bytes]:
-        return Adder(len(self.names)).add(rows, SIZE + 2)
+        return Adder(len(self.names)).add(rows, SIZE + 3)
 
     def confirmed(self, contributors: list[str], asked: list[str] | None = None) -> dict[str, Any]:
         """What the clients that are asked confirm of the sum for the server."""
@@ -122,7 +122,7 @@ def test_what_is_refused_is_noise() -> None:
     client: Any = server.clients["p00"]
     sent = server.for_parties["p01"]
     masks = client._masks(client._server_header(server.for_server["p00"]))
-    sums = client._ready().decrypt(sent["ciphertexts"], SIZE + 2)
+    sums = client._ready().decrypt(sent["ciphertexts"], SIZE + 3)
     left = masks._centered(sums.view(np.uint64))[:SIZE]
     spread = 2.0 ** ckks.mask_bits(3) / 12**0.5
     assert abs(left.std() / spread - 1) < 0.05
@@ -234,6 +234,6 @@ def test_a_colluding_client_reads_everything() -> None:
     server = CheatingServer()
     colluder: Any = server.clients["p00"]
     header = colluder._sealed_header(server.for_parties["p01"])
-    sums = colluder._ready().decrypt(server.for_parties["p01"]["ciphertexts"], SIZE + 2)
+    sums = colluder._ready().decrypt(server.for_parties["p01"]["ciphertexts"], SIZE + 3)
     vector = colluder._masks(header).unmask(sums, [1])[:SIZE] * 2.0**-ckks.FRACTION_BITS
     assert np.abs(vector - server.hidden["p01"]["w"]).max() < 1e-8

@@ -18,7 +18,10 @@ class Notebook:
 
     def watch(self, method: Method) -> None:
         """Write down all sums of a method's server from now on."""
-        server: Any = method.clients._server
+        self.watch_server(method.clients._server)
+
+    def watch_server(self, server: Any) -> None:
+        """Write down all sums of a server from now on."""
         total, seal = server.total, server.seal
 
         def watched_total(tag: str, contributions: Mapping[str, Any], ask: Any) -> Any:

@@ -16,6 +16,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.private import FIGURES, LARGEST_LOSS, UNTOLD, within_bounds
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.secure.accountant import PrivacyPlan, Releases
+from autofgl.secure.noise import row_noise
 from federations import make, parties, rounds
 
 DP: dict[str, Any] = {"secure": "shares", "dp_epsilon": 8.0}
@@ -85,6 +86,7 @@ class TestRun:
         [
             ("sfgnn", {"rounds": 3}, Releases(3, 1)),
             ("graphfl", {"rounds": 2}, Releases(2, 1)),
+            ("fedgraph", {"rounds": 2, "share": "none"}, Releases(2, 1)),
             (
                 "asfgnn",
                 {"rounds": 2, "trials": 2, "trial_rounds": 2, "startup": 1, "tune_hidden": "8"},
@@ -226,6 +228,42 @@ class TestResume:
         assert weights[0] != weights[1]
 
 
+class TestRows:
+    """Noise on the rows that fedgraph's clients show each other."""
+
+    def test_every_row_that_travels_has_it(self, small_clients: list[ClientGraph]) -> None:
+        sent: list[tuple[str, Any]] = []
+        method = make("fedgraph", small_clients, rounds=2, dp_rows_epsilon=8.0, dropout=0.0)
+        for party in parties(method).values():
+            _note_rows(party._around.exchange, sent)
+        rounds(method, 2)
+        rows = [array for topic, array in sent if "/rows-" in topic]
+        assert rows
+        plain = make("fedgraph", small_clients, rounds=2, dropout=0.0)
+        shown: list[tuple[str, Any]] = []
+        for party in parties(plain).values():
+            _note_rows(party._around.exchange, shown)
+        rounds(plain, 2)
+        scale = row_noise(8.0, 1e-5, method.settings.rows_of_a_node)
+        first = {topic for topic, _ in shown if "/rows-" in topic and topic.startswith("train-1")}
+        assert first
+        noisy = np.concatenate([array.ravel() for topic, array in sent if topic in first])
+        exact = np.concatenate([array.ravel() for topic, array in shown if topic in first])
+        assert noisy.shape == exact.shape
+        assert (noisy - exact).std() == pytest.approx(scale, rel=0.25)
+
+    def test_the_run_plans_enough_and_says_so(
+        self, small_clients: list[ClientGraph], tmp_path: Path
+    ) -> None:
+        run = autofgl.run(
+            "fedgraph", small_clients, dp="rows=8", rounds=3, share="all", out=tmp_path / "r"
+        )
+        told = run.figures["dp_rows"]
+        assert told["epsilon"] == 8
+        assert told["rows_of_a_node"] == 2 * (3 + 3 + 2)
+        assert "dp" not in run.figures
+
+
 class TestRefusal:
     @pytest.mark.parametrize(
         ("method", "settings", "message"),
@@ -233,8 +271,11 @@ class TestRefusal:
             ("fedavg", {"secure": "none", "dp": 8}, "add --secure shares"),
             ("separate", {"dp": 8}, "sums nothing that --dp could put noise into"),
             ("centralized", {"dp": 8}, "sums nothing that --dp could put noise into"),
-            ("graphfl-ga", {"dp": 8}, "tells more than sums"),
-            ("sfgnn", {"dp": 8, "collect_models": True}, "tells more than sums"),
+            ("graphfl-ga", {"dp": 8}, "tell more than sums"),
+            ("fedgraph", {"dp": 8}, "tell more than sums"),
+            ("fl-agcns", {"dp": 8}, "tell more than sums"),
+            ("fl-darts", {"dp": 8}, "tell more than sums"),
+            ("sfgnn", {"dp": 8, "collect_models": True}, "tell more than sums"),
             ("fedavg", {"dp": {"epsilon": 8, "delta": 0.5}}, "less than 1/3"),
             ("fedavg", {"dp": {"epsilon": 8, "colluders": 9}}, "leave no noise"),
             ("fedavg", {"dp": "eps=8"}, "did you mean epsilon"),
@@ -297,6 +338,17 @@ def _watch(party: Any, name: str, sent: dict[str, Any]) -> None:
         return values, scale
 
     client._update = update
+
+
+def _note_rows(exchange: Any, sent: list[tuple[str, Any]]) -> None:
+    """Keep what a party lays out for its peers."""
+    usual = exchange.publish
+
+    def publish(topic: str, messages: Any) -> None:
+        sent.extend((topic, np.asarray(array)) for array in messages.values())
+        usual(topic, messages)
+
+    exchange.publish = publish
 
 
 def _weights(method: Any) -> Payload:

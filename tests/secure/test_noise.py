@@ -13,8 +13,15 @@ from sum_network import SumNetwork, names
 
 from autofgl.errors import UserError
 from autofgl.secure import SumRefused, make_client
-from autofgl.secure.accountant import PrivacyPlan, Releases
-from autofgl.secure.noise import NoiseRecord, NoisyClient, brought_to, gaussian
+from autofgl.secure.accountant import PrivacyPlan, Releases, mu_of
+from autofgl.secure.noise import (
+    NoiseRecord,
+    NoisyClient,
+    RowNoise,
+    brought_to,
+    gaussian,
+    row_noise,
+)
 
 SIZE = 40_000
 PLAN = PrivacyPlan(4.0, 1e-5, Releases(10, 2))
@@ -224,3 +231,34 @@ def test_nothing_is_summed_without_noise() -> None:
     client = noisy(make_client("none", name="a", parties=["a", "b"]))
     with pytest.raises(SumRefused, match="without noise"):
         client.protect("t", {"w": np.ones(3)})
+
+
+class TestRows:
+    def test_rows_are_bounded_and_covered(self) -> None:
+        noise = RowNoise(4.0, 1e-5, clip=0.5, most=9, record=NoiseRecord())
+        rows = np.full((20_000, 4), 100.0, np.float32)
+        covered = noise.cover("pass-1/rows-2", rows)
+        z = row_noise(4.0, 1e-5, 9)
+        assert z == pytest.approx(3 / mu_of(4.0, 1e-5))
+        assert covered.mean() == pytest.approx(0.25, abs=5 * 0.5 * z / math.sqrt(80_000))
+        assert covered.std() == pytest.approx(0.5 * z, rel=0.02)
+
+    def test_short_rows_stay_as_they_are(self) -> None:
+        noise = RowNoise(1e9, 1e-5, clip=1.0, most=1, record=NoiseRecord())
+        rows = np.array([[0.3, 0.4], [3.0, 4.0], [0.0, 0.0]], np.float32)
+        assert np.allclose(noise.cover("t", rows), [[0.3, 0.4], [0.6, 0.8], [0, 0]], atol=1e-3)
+
+    def test_the_same_rows_have_the_same_noise_and_no_more_are_shown(self) -> None:
+        record = NoiseRecord()
+        noise = RowNoise(4.0, 1e-5, clip=1.0, most=2, record=record)
+        rows = np.ones((3, 2), np.float32)
+        first = noise.cover("a", rows)
+        again = NoiseRecord()
+        again.load_state(record.state())  # after a resume
+        assert np.array_equal(
+            first, RowNoise(4.0, 1e-5, clip=1.0, most=2, record=again).cover("a", rows)
+        )
+        noise.cover("a", 0.1 * rows)  # others under the same name count
+        with pytest.raises(SumRefused, match="were all shown"):
+            noise.cover("b", rows)
+        assert record.made == Releases()  # rows are no sums

@@ -177,10 +177,12 @@ def run_rounds(
         while True:
             if budget is not None:
                 spent = watch.spent(budget)
-                method.pace(spent)
+                changed = method.pace(spent)
                 if not out_of_time and spent >= 1:
-                    out_of_time = True
+                    out_of_time = changed = True
                     method.wrap_up()
+                if changed and method.secure != "none":  # sums cannot be made again in another way
+                    _save(method, folder, watch, recorder)
             if method.done:
                 break
             row = _complete(method.step(), method, watch.wall_s)

@@ -117,8 +117,11 @@ class Method(ABC):
         """Whether there is nothing left to do."""
         return self._wrapped_up or self.round >= self.rounds
 
-    def pace(self, spent: float) -> None:  # noqa: B027
-        """Called before every round with the share of the time budget that is spent."""
+    def pace(self, spent: float) -> bool:  # noqa: ARG002
+        """Called before every round with the share of the time budget that is spent; whether that
+        has changed what comes next. Such a change is saved: a resumed run could not repeat it.
+        """
+        return False
 
     def wrap_up(self) -> None:
         """The time budget is spent: come to an end, with all that a result needs."""

@@ -61,7 +61,9 @@ def check_privacy(settings: Any, secure: str, parties: Sequence[str]) -> None:
             "add --secure shares"
         )
     if settings.releases is None:
-        raise UserError("this method tells more than sums, which no noise of --dp would cover")
+        raise UserError(
+            "with these settings clients tell more than sums, which --dp epsilon would not cover"
+        )
     if settings.dp_delta * len(parties) >= 1:
         raise UserError(
             f"dp_delta={settings.dp_delta:g} would allow to give a client away: it has to be less "
@@ -74,7 +76,7 @@ class PrivateClient:
 
     def __init__(self, sums: SumClient, context: Context, settings: Any, secure: str) -> None:
         check_privacy(settings, secure, context.parties)
-        self.record = NoiseRecord(_noise_file(context.ledger))
+        self.record = NoiseRecord(noise_file(context.ledger))
         self.sums = NoisyClient(
             sums,
             privacy_plan(settings),
@@ -206,5 +208,6 @@ FIGURES: dict[str, Callable[[Any, int], Bounded]] = {
 UNTOLD = ("labels", "query_loss", "cost", "loss")
 
 
-def _noise_file(ledger: Path | None) -> Path | None:
-    return ledger.with_name(f"{ledger.name}.noise") if ledger else None
+def noise_file(ledger: Path | None, kind: str = "noise") -> Path | None:
+    """Where a client keeps what its noise comes from: beside its record of sums."""
+    return ledger.with_name(f"{ledger.name}.{kind}") if ledger else None

@@ -42,12 +42,12 @@ from numpy.typing import NDArray
 
 from autofgl.errors import UserError
 from autofgl.secure import Array, Payload, Reveal, SecureSumError, SumClient, SumRefused, SumVectors
-from autofgl.secure.accountant import PrivacyPlan, Releases
+from autofgl.secure.accountant import PrivacyPlan, Releases, mu_of
 
 Vectors = Mapping[str, NDArray[np.float64]]
 
 _SECRET_BYTES = 32
-_UPDATES, _FIGURES = "u", "f"
+_UPDATES, _FIGURES, _ROWS = "u", "f", "r"
 
 
 def gaussian(key: bytes, size: int) -> NDArray[np.float64]:
@@ -112,6 +112,14 @@ class NoiseRecord:
             self._append(entry)
             self._made[entry] = None
 
+    def note_rows(self, topic: str, vectors: Vectors, most: int) -> None:
+        """Put it on record that rows are shown; the same ones again are no more."""
+        entry = f"{_ROWS}{self._digest(topic, vectors)}"
+        if entry not in self._made:
+            if sum(made[0] == _ROWS for made in self._made) >= most:
+                raise SumRefused(f"'{topic}': the {most} rows planned for a node were all shown")
+            self.add([entry])
+
     def noise(self, kind: str, tag: str, vectors: Vectors) -> dict[str, NDArray[np.float64]]:
         """Standard normal numbers for the values of a release, always the same for the same."""
         key = hashlib.blake2b(
@@ -157,6 +165,42 @@ class NoiseRecord:
         if len(self._secret) != _SECRET_BYTES:
             raise UserError(f"{self._file} is damaged: without it the noise of a run is not known")
         self._made = dict.fromkeys(made)
+
+
+def row_noise(epsilon: float, delta: float, most: int) -> float:
+    """Noise multiplier z of each of ``most`` rows, so that all together are (ε, δ)-DP."""
+    return math.sqrt(most) / mu_of(epsilon, delta)
+
+
+class RowNoise:
+    """Noise on rows that one party shows another, as fedgraph's embeddings: a bound for each row.
+
+    Whoever is shown a row of a node learns it with (ε, δ)-DP over all ``most`` rows of that node in
+    a run: whether it was this one or zero. A row that several parties ask for has the same noise
+    for all of them. A row says what it was computed from: where that is a node's neighborhood, the
+    guarantee is for the row and not for each node in it.
+    """
+
+    def __init__(
+        self, epsilon: float, delta: float, clip: float, most: int, record: NoiseRecord
+    ) -> None:
+        self._scale = clip * row_noise(epsilon, delta, most)
+        self._clip = clip
+        self._most = most
+        self.record = record
+
+    def cover(self, topic: str, rows: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Rows ``[n, width]`` of different nodes with noise; a topic stands for one row of each.
+
+        Raises:
+            SumRefused: That many rows of a node were not planned.
+        """
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        values = np.nan_to_num(rows * np.minimum(1, self._clip / np.maximum(lengths, 1e-30)))
+        self.record.note_rows(topic, {"rows": values}, self._most)
+        noise = self.record.noise(_ROWS, topic, {"rows": values})["rows"]
+        covered: NDArray[np.float32] = (values + self._scale * noise).astype(np.float32)
+        return covered
 
 
 class NoisyClient:

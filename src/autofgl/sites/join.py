@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from autofgl.runtime.method import Method
 
 _log = logging.getLogger("autofgl.site")
-#: What the server learns where the reason is the graph's.
-_GRAPH = "its graph does not fit this run: the reason is in the site's log"
 #: Longest text of a network.
 _LONGEST_NETWORK = 10_000
 
@@ -109,7 +107,8 @@ class LocalSite:
         with _reason_for_the_server():
             asked = validated(_RunRequest, dict(payload), "opening: ")
             policy.check_method(asked.method, asked.secure)
-            method = find_method(asked.method)
+            with _reason_for_the_log("the method cannot be loaded here"):
+                method = find_method(asked.method)
             policy.check_protection(method, asked.method, asked.secure)
             policy.check_parties(context.parties, self._config.sites)
             policy.check_classes(asked.classes)
@@ -181,10 +180,10 @@ def _reason_for_the_server() -> Iterator[None]:
 
 
 @contextmanager
-def _reason_for_the_log() -> Iterator[None]:
+def _reason_for_the_log(shown: str = "its graph does not fit this run") -> Iterator[None]:
     """Refuse without the text, which may speak of paths, nodes and labels of this site."""
     try:
         yield
     except UserError as error:
         _log.warning("refused: %s", error)
-        raise Refused(_GRAPH) from error
+        raise Refused(f"{shown}: the reason is in the site's log") from error

@@ -66,6 +66,8 @@ class Policy(BaseModel):
     """Bytes of a message that is read."""
     max_bytes: int = Field(default=100_000_000_000, ge=0)
     """Bytes that this site sends in a run."""
+    max_epsilon: int = Field(default=0, ge=0)
+    """Largest epsilon of differential privacy (--dp) of a run; 0: a run need not have any."""
 
     #: What the names in a list may be.
     _choices: ClassVar[Mapping[str, Collection[str]]] = {"methods": METHODS, "secure": MODES}
@@ -132,6 +134,10 @@ class Policy(BaseModel):
             if secure != "none" and count < self.min_parties:
                 reason = f"{key}: a sum of {count} parties might be revealed"
                 raise _refuse("min_parties", f"{reason}: raise it", self.min_parties)
+        epsilon = getattr(settings, "dp_epsilon", 0)
+        if self.max_epsilon and not 0 < epsilon <= self.max_epsilon:
+            reason = f"dp_epsilon={epsilon:g} is too little privacy" if epsilon else "there is none"
+            raise _refuse("max_epsilon", f"{reason}: give --dp epsilon", self.max_epsilon)
         rounds = settings.total_rounds
         if self.max_rounds and rounds > self.max_rounds:
             raise _refuse("max_rounds", f"{rounds} rounds are too many", self.max_rounds)

@@ -202,7 +202,7 @@ def _changed(value: Any, random: Random) -> Any:
 def cheat(server: HostileServer, random: Random, number: int) -> Outcome:
     """Two names of sums, a few stories of each, and messages in any order."""
     client = server.clients[server.parties[0]]
-    fewest = client._fewest
+    fewest = client.fewest
     tags = [f"{number}-a", f"{number}-b"]
     vectors, idle, stories = {}, {}, {}
     for tag in tags:

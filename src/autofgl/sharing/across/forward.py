@@ -32,6 +32,7 @@ from autofgl.nn.models.networks import GCN
 from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Rule
 from autofgl.secure.keys import KeyRing, Terms
+from autofgl.secure.noise import RowNoise
 
 #: Shown a client's received rows, for audits: tag of the pass, convolution, owner, the owner's
 #: numbers of the nodes, and h W of each.
@@ -146,6 +147,7 @@ class Surroundings:
     exchange: Exchange
     last_rows: dict[int, Tensor]
     share: str
+    noise: RowNoise | None = None
     listener: Listener | None = None
 
 
@@ -210,9 +212,13 @@ class Pass:
             product = conv.lin.product(dropped)
             if self._shared(k):
                 rows, inputs = product.detach().numpy(), self._inputs[k]
-                wanted = self._wanted[k].items()
-                answers = {peer: rows[np.searchsorted(inputs, nodes)] for peer, nodes in wanted}
-                self._around.exchange.publish(self._topic("rows", k), answers)
+                topic, wanted = self._topic("rows", k), self._wanted[k]
+                if self._around.noise is not None and wanted:
+                    asked = np.unique(np.concatenate(list(wanted.values())))
+                    rows = self._around.noise.cover(topic, rows[np.searchsorted(inputs, asked)])
+                    inputs = asked
+                answers = {p: rows[np.searchsorted(inputs, nodes)] for p, nodes in wanted.items()}
+                self._around.exchange.publish(topic, answers)
                 yield
             block = self._blocks[k]
             self.output = block.matrix @ self._sources(k, product) + conv.bias
