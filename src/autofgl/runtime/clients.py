@@ -1,16 +1,25 @@
-"""The server's line to its clients: calls that go on without those that are gone, and sums."""
+"""The server's line to its clients: calls that go on without those that are gone, and sums.
 
-from collections.abc import Mapping, Sequence
+Nothing that a client sends is used before it is checked: answers against their form
+(:mod:`autofgl.runtime.replies`), contributions against each other, sums against what they can be
+(:mod:`autofgl.runtime.bounds`). A client that fails, refuses, or sends something else is a bad
+client: the run goes on without it, or ends, as ``on_bad_client`` says.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autofgl.errors import FederationError
 from autofgl.federation import Federation, require
-from autofgl.federation.party import Context, Replies
-from autofgl.federation.payload import Payload
+from autofgl.federation.party import Context, Failure, Replies
+from autofgl.federation.payload import Payload, encode
+from autofgl.runtime.bounds import SumOutOfBounds, Suspects, counts_form, sum_fault
+from autofgl.runtime.replies import Form
 from autofgl.runtime.settings import ClientsSettings
-from autofgl.secure import SumClient, SumVectors, make_client, make_server
+from autofgl.secure import Reveal, SumClient, SumVectors, make_client, make_server
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -18,21 +27,27 @@ COUNT_UNIT = 4096
 
 
 class Clients:
-    """All clients of a run, as the server of any method sees them."""
+    """All clients of a run, as the server of any method sees them.
+
+    ``dropped`` are bad clients that the run went on without, and why.
+    """
 
     def __init__(
         self, federation: Federation, settings: ClientsSettings, secure: str = "none"
     ) -> None:
         self.federation = federation
         self.secure = secure
+        self.dropped: dict[str, str] = {}
         self._settings = settings
+        self._suspects = Suspects()
         threshold = settings.secure_threshold or None
         self._server = make_server(secure, parties=federation.parties, threshold=threshold)
 
     @property
     def names(self) -> Sequence[str]:
         """Names of the clients that take part now."""
-        return self.federation.parties
+        aside = self._suspects.aside
+        return tuple(name for name in self.federation.parties if name not in aside)
 
     def connect(self) -> None:
         """Have the clients agree on keys; once, and again after a resume."""
@@ -43,54 +58,171 @@ class Clients:
         op: str,
         payload: Payload,
         *,
+        reply: Form | None = None,
         each: Mapping[str, Payload] | None = None,
         wait_for_late: bool = False,
+        everyone: bool = False,
     ) -> Replies:
         """Call all clients, each with ``payload`` and its own part of ``each``; go on without those
-        that are gone.
+        that are gone, and without bad ones.
 
         With ``wait_for_late`` a late client may join again in the next call; it must not where it
-        would then have other weights than the rest.
+        would then have other weights than the rest. ``reply`` is the form of the answers;
+        ``everyone`` calls those too that are left aside for now.
 
         Raises:
-            FederationError: A client failed, or too few are left.
+            FederationError: A client is bad and the run is to end then, or too few are left.
         """
-        replies = self._reach(op, payload, each, self.names)
+        to = self.federation.parties if everyone else self.names
+        replies = self._reach(op, payload, each, to, reply)
         for name, failure in replies.failed.items():
             if failure.kind == "lost" or not wait_for_late:
                 self.federation.drop(name)
         return require(op, replies, self._settings.min_clients)
 
-    def first(self, op: str) -> Payload:
+    def keep_in_step(self, op: str, payload: Payload, reply: Form) -> None:
+        """Tell those that are left aside what the others take in."""
+        if aside := [name for name in self.federation.parties if name in self._suspects.aside]:
+            for name in self._reach(op, payload, None, aside, reply).failed:
+                self.federation.drop(name)
+
+    def first(self, op: str, reply: Form | None = None) -> Payload:
         """The answer of the first client that gives one, where all would say the same.
 
         Raises:
-            FederationError: A client failed, or none answers.
+            FederationError: None answers.
         """
         for name in tuple(self.names):
-            replies = self._reach(op, {}, None, [name])
+            replies = self._reach(op, {}, None, [name], reply)
             if name in replies.ok:
                 return replies.ok[name]
             self.federation.drop(name)
         raise FederationError(f"no client answers '{op}'")
 
     def _reach(
-        self, op: str, payload: Payload, each: Mapping[str, Payload] | None, to: Sequence[str]
+        self,
+        op: str,
+        payload: Payload,
+        each: Mapping[str, Payload] | None,
+        to: Sequence[str],
+        reply: Form | None,
     ) -> Replies:
         timeout = self._settings.timeout or None
         replies = self.federation.call(op, payload, each=each, to=to, timeout=timeout)
-        for name, failure in replies.failed.items():
-            if failure.kind in ("exception", "refused"):
-                raise FederationError(f"{name}: {failure.message}")
-        return replies
+        wrong = {} if reply is None else {
+            name: Failure("malformed", f"its answer to '{op}' {why}")
+            for name, sent in replies.ok.items()
+            if (why := reply.fault(sent))
+        }  # fmt: skip
+        failed = {**replies.failed, **wrong}
+        bad = {
+            name: failure.message
+            for name, failure in failed.items()
+            if failure.kind not in ("lost", "timeout")
+        }
+        self.leave_out(bad, len(self.names))
+        return Replies({n: sent for n, sent in replies.ok.items() if n not in wrong}, failed)
 
-    def total(self, tag: str, replies: Mapping[str, Payload], key: str) -> SumVectors:
-        """The sum of what the replies hold under a key, for the server to read."""
-        return self._server.total(tag, _contributions(replies, key), self._ask).vectors
+    def leave_out(self, bad: Mapping[str, str], of: int) -> None:
+        """Go on without bad clients, given with the reasons, out of so many.
+
+        Raises:
+            FederationError: The run is to end, too few would be left, or so many fail that the
+                fault is not theirs.
+        """
+        if not bad:
+            return
+        good = of - len(bad)
+        few = good < max(self._settings.min_clients, len(bad))
+        if self._settings.on_bad_client == "end" or few:
+            name, reason = next(iter(bad.items()))
+            raise FederationError(f"{name}: {reason}")
+        for name, reason in bad.items():
+            self.federation.drop(name)
+            self.dropped[name] = reason
+
+    def spoiled(self, error: SumOutOfBounds) -> None:
+        """A round came to nothing: leave some clients aside, or the one out that must have done it.
+
+        Raises:
+            FederationError: The run is to end then, or nobody can be spared.
+        """
+        most = len(self.federation.parties) - max(self._server.fewest, self._settings.min_clients)
+        if self._settings.on_bad_client == "end" or most < 1:
+            raise error
+        self._convict(self._suspects.spoiled(error.contributors, self.federation.parties, most))
+
+    def cleared(self, contributors: Collection[str]) -> None:
+        """A round went well with these clients in its sums."""
+        most = len(self.federation.parties) - max(self._server.fewest, self._settings.min_clients)
+        self._convict(self._suspects.cleared(contributors, self.federation.parties, most))
+
+    def _convict(self, name: str) -> None:
+        if name:
+            reason = "sums with it were nonsense, and without it they were not"
+            self.leave_out({name: reason}, len(self.federation.parties))
+
+    def total(
+        self,
+        tag: str,
+        replies: Mapping[str, Payload],
+        key: str,
+        forms: Mapping[str, Form] | None = None,
+        figures: Collection[str] = (),
+    ) -> SumVectors:
+        """The sum of what the replies hold under a key, for the server to read.
+
+        ``forms`` say what the vectors in it can be; with ``combine`` vectors other than ``figures``
+        are combined robustly.
+
+        Raises:
+            SumOutOfBounds: It is something else.
+        """
+        forms, server = forms or {}, self._server
+        sent = self._sound(tag, replies, key, "server", forms)
+        if self._settings.combine != "mean" and isinstance(server, PlainServer):
+            total = server.combined(tag, sent, self._settings.combine, figures)
+        else:
+            total = server.total(tag, sent, self._ask)
+        if why := sum_fault(total.vectors, forms):
+            raise SumOutOfBounds(tag, why, total.contributors)
+        return total.vectors
 
     def seal(self, tag: str, replies: Mapping[str, Payload], key: str) -> Payload:
         """The sum of what the replies hold under a key, for the clients to open."""
-        return self._server.seal(tag, _contributions(replies, key), self._ask)
+        server = self._server
+        sent = self._sound(tag, replies, key, "parties", {})
+        if self._settings.combine != "mean" and isinstance(server, PlainServer):
+            return server.seal_combined(tag, sent, self._settings.combine)
+        return server.seal(tag, sent, self._ask)
+
+    def _sound(
+        self,
+        tag: str,
+        replies: Mapping[str, Payload],
+        key: str,
+        reveal: Reveal,
+        forms: Mapping[str, Form],
+    ) -> dict[str, Payload]:
+        """The contributions that can be in a sum; who sent another is a bad client."""
+        sent = _contributions(replies, key)
+        bad = self._server.unfit(tag, reveal, sent, forms.keys())
+        if isinstance(self._server, PlainServer):
+            for name in sent.keys() - bad.keys():
+                if why := sum_fault(readable(sent[name]), forms):
+                    bad[name] = f"its part of the sum '{tag}' is wrong: {why}"
+        self.leave_out({name: bad[name] for name in sent if name in bad}, len(sent))
+        return {name: one for name, one in sent.items() if name not in bad}
+
+    def agreed(self, replies: Mapping[str, Payload], keys: Collection[str]) -> Payload:
+        """What most replies hold under some keys, where all should hold the same; who holds
+        something else is a bad client.
+        """
+        held = {name: encode({key: reply[key] for key in keys}) for name, reply in replies.items()}
+        usual = Counter(held.values()).most_common(1)[0][0]
+        odd = {name: "it has another model than most" for name in held if held[name] != usual}
+        self.leave_out(odd, len(held))
+        return next(replies[name] for name in held if name not in odd)
 
     def own_parts(self, replies: Mapping[str, Payload], key: str) -> dict[str, SumVectors]:
         """What each client contributed; only ``secure=none`` shows it, else there is nothing."""
@@ -100,7 +232,8 @@ class Clients:
 
     def count_nodes(self, tag: str, replies: Mapping[str, Payload]) -> list[int]:
         """The federation's training, validation and test nodes, from what clients count."""
-        counts = self.total(tag, replies, "counts")["counts"] * COUNT_UNIT
+        total = self.total(tag, replies, "counts", {"counts": counts_form()})
+        counts = total["counts"] * COUNT_UNIT
         return [round(float(count)) for count in counts]
 
     def relay(self, op: str, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:

@@ -9,14 +9,21 @@ A round evaluates the weights that it begins with and makes the next ones, in a 
 client: the figures of round t are those of the weights after t-1 updates.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
-from autofgl.federation.party import Context, Party, Replies
+from autofgl.federation.party import Context, Failure, Party, Replies
 from autofgl.federation.payload import Payload
-from autofgl.runtime.clients import Summing
+from autofgl.runtime.bounds import (
+    SumOutOfBounds,
+    UsualDistance,
+    distance,
+    far_from_others,
+)
+from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
     BestRound,
@@ -24,8 +31,15 @@ from autofgl.runtime.metrics import (
 )
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, Form, Record, Truth
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
+
+#: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
+#: own. ``refused`` says that the last summed update was out of bounds and not taken in.
+START = Record({"counts": SUM})
+ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
+CONCLUDE = Record({"report": SUM})
 
 
 class RoundClient(Summing, Party):
@@ -80,11 +94,11 @@ class RoundClient(Summing, Party):
         With a secure mode a client that does not train contributes zeros: masks need all parties.
         """
         sharing, tag = self.sharing, f"{payload['stage']}{{}}-{payload['round']}"
-        self.take(payload)
+        refused = self.take(payload)
         figures = sharing.figures(payload)
         trains = payload["contribute"] and (payload.get("train", True) or self._secure != "none")
         update = sharing.update(payload) if trains else {}
-        reply = sharing.after(payload) if payload["contribute"] else {}
+        reply = {**refused, **(sharing.after(payload) if payload["contribute"] else {})}
         if sharing.one_sum:
             kind = "update" if update else "metrics"
             return {**reply, kind: self.sums.protect(tag.format(kind), {**figures, **update})}
@@ -96,10 +110,11 @@ class RoundClient(Summing, Party):
         return reply
 
     def take(self, payload: Payload) -> Payload:
-        """Take in what is new, without a round."""
+        """Take in what is new, without a round; say so if it is refused."""
         opened = self.sums.open(payload["gradient"]) if "gradient" in payload else {}
-        self.sharing.take(payload, opened)
-        return {}
+        refused = bool(opened) and self._secure != "none" and not self.sharing.accepts(opened)
+        self.sharing.take(payload, {} if refused else opened)
+        return {"refused": True} if refused else {}
 
     def conclude(self, payload: Payload) -> Payload:
         """Evaluate the final weights."""
@@ -143,7 +158,7 @@ class RoundEngine(Saved):
     it has diverged at some client.
     """
 
-    saved = ("round", "totals", "parties", "best", "sharing")
+    saved = ("round", "totals", "parties", "best", "sharing", "_usual")
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -153,6 +168,8 @@ class RoundEngine(Saved):
         self.best = BestRound(sharing.settings.select)
         self.parties: list[str] = []
         self.diverged = False
+        self._usual = UsualDistance()
+        self._sealed_by: tuple[str, ...] = ()
 
     @property
     def out_of_patience(self) -> bool:
@@ -181,7 +198,7 @@ class RoundEngine(Saved):
         # Who is late has not built this network, and cannot join later unless it is the run's own.
         late = self.sharing.waits_for_late and not (parts or trial or each)
         clients = self.sharing.clients
-        replies = clients.call("start", message, each=each, wait_for_late=late).ok
+        replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
         self.totals = clients.count_nodes(f"{self.stage}start", replies)
         self.sharing.begin(replies)
@@ -190,7 +207,10 @@ class RoundEngine(Saved):
         """One round."""
         self.round += 1
         chosen = self.sharing.participants(self.round)
-        replies, total = self._exchange(self.round, chosen, contribute=True)
+        try:
+            replies, total = self._exchange(self.round, chosen, contribute=True)
+        except SumOutOfBounds as error:
+            return self._refuse(error)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
         row |= self.sharing.aggregate(total, replies.ok)
         row["clients"] = len(chosen & set(replies.ok))
@@ -200,7 +220,11 @@ class RoundEngine(Saved):
 
     def evaluate_last(self) -> Row:
         """Evaluate the last update too; no round can follow."""
-        _, total = self._exchange(self.round + 1, set(), contribute=False)
+        try:
+            _, total = self._exchange(self.round + 1, set(), contribute=False)
+        except SumOutOfBounds:  # no round can follow that would leave anyone out
+            self.sharing.skip()
+            return {}
         return self._judge(self.round, total)
 
     def finish(self) -> Outcome:
@@ -208,8 +232,10 @@ class RoundEngine(Saved):
         self.evaluate_last()
         message = {"totals": self.totals, "stage": self.stage}
         message |= self.sharing.settle(self.best.round == self.round)
-        replies = self._call("conclude", message, self.sharing.settle_each()).ok
-        total = self.sharing.clients.total(f"{self.stage}conclude", replies, "report")
+        form = CONCLUDE.having(**self.sharing.conclude_fields)
+        replies = self._call("conclude", message, self.sharing.settle_each(), form).ok
+        forms = {**self.sharing.final_forms(self._most), "seconds": SECONDS_SUM}
+        total = self.sharing.clients.total(f"{self.stage}conclude", replies, "report", forms)
         return self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
 
     def before_checkpoint(self) -> None:
@@ -222,17 +248,91 @@ class RoundEngine(Saved):
         """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
-        replies = self._call("round", {**sharing.handout(), **about}, sharing.handout_each(chosen))
+        handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
+        replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
+        if sharing.reveal == "parties":
+            clients.keep_in_step("take", handout, TAKE)
+        self._hear_of_refusals(replies, at)
+        replies = self._without_far_ones(replies)
         total: dict[str, Any] = {}
+        figures, share = sharing.figure_forms(self._most), sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
-            total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics")
+            total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics", figures)
         if any("update" in reply for reply in replies.ok.values()):
             tag = f"{self.stage}update-{at}"
             if sharing.reveal == "parties":
                 total["sealed"] = clients.seal(tag, replies.ok, "update")
+                self._sealed_by = tuple(replies.ok)
             else:
-                total |= clients.total(tag, replies.ok, "update")
+                forms = {"share": share, **sharing.update_forms()}
+                forms |= figures if sharing.one_sum else {}
+                summed = clients.total(tag, replies.ok, "update", forms, self._figure_names)
+                self._require_near(tag, summed, replies)
+                total |= summed
+        if sharing.reveal != "parties":
+            clients.cleared(replies.ok)
         return replies, total
+
+    @property
+    def _figure_names(self) -> set[str]:
+        """What is a figure in a sum of figures and update."""
+        return {*self.sharing.figure_forms(self._most), "diverged"}
+
+    @property
+    def _most(self) -> float:
+        """What shares of all nodes add up to at most: more than 1 with who came too late to be
+        counted.
+        """
+        return 1.0 if set(self.sharing.clients.names) <= set(self.parties) else math.inf
+
+    def _hear_of_refusals(self, replies: Replies, at: int) -> None:
+        """The clients open the summed update themselves: what most of them made of the last."""
+        sealed_by, self._sealed_by = self._sealed_by, ()
+        if not sealed_by or self.sharing.clients.secure == "none":
+            return
+        refusals = sum("refused" in reply for reply in replies.ok.values())
+        if 2 * refusals > len(replies.ok):
+            reason = "its update is out of bounds"
+            error = SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by)
+            self.sharing.clients.spoiled(error)
+        else:
+            self.sharing.clients.cleared(sealed_by)
+
+    def _without_far_ones(self, replies: Replies) -> Replies:
+        """Without updates that are out of all proportion, where the server sees single ones."""
+        center = self.sharing.center()
+        parts = self.sharing.clients.own_parts(replies.ok, "update")
+        if center is None or not parts:
+            return replies
+        aside = self._figure_names
+        lengths = {}
+        for name, part in parts.items():
+            update = average({key: part[key] for key in part.keys() - aside})
+            if update:
+                lengths[name] = distance(update, center)
+        far = far_from_others(lengths)
+        kept = {name: reply for name, reply in replies.ok.items() if name not in far}
+        failed = {name: Failure("malformed", "its update is out of all proportion") for name in far}
+        return Replies(kept, {**replies.failed, **failed})
+
+    def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
+        """Refuse an average that is farther away than training takes it, in the secure modes."""
+        center = self.sharing.center()
+        if center is None or self.sharing.clients.secure == "none":
+            return
+        names = total.keys() - self._figure_names
+        mean = average({name: total[name] for name in names})
+        size = distance(center, {}) if center else math.sqrt(sum(v.size for v in mean.values()))
+        if mean and not self._usual.accepts(distance(mean, center), size):
+            raise SumOutOfBounds(tag, "the average is too far away", tuple(replies.ok))
+
+    def _refuse(self, error: SumOutOfBounds) -> Row:
+        """A round whose sums are nonsense: nothing changes but who is in the next one."""
+        self.sharing.clients.spoiled(error)
+        self.sharing.skip()
+        row: Row = {"round": self.round, "refused": str(error)}
+        row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
+        return {**row, "clients": len(self.sharing.clients.names)}
 
     def _judge(self, at: int, total: dict[str, Any]) -> Row:
         """Columns of the weights just evaluated, which may be the best so far."""
@@ -241,6 +341,8 @@ class RoundEngine(Saved):
         self.sharing.keep(self.best.update(at, metrics))
         return row
 
-    def _call(self, op: str, payload: Payload, each: Mapping[str, Payload] | None) -> Replies:
-        late = self.sharing.waits_for_late
-        return self.sharing.clients.call(op, payload, each=each, wait_for_late=late)
+    def _call(
+        self, op: str, payload: Payload, each: Mapping[str, Payload] | None, form: Form
+    ) -> Replies:
+        late, call = self.sharing.waits_for_late, self.sharing.clients.call
+        return call(op, payload, reply=form, each=each, wait_for_late=late)

@@ -22,7 +22,7 @@ cryptography with them, are imported when a client or a server of that mode is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -143,8 +143,23 @@ class SumClient(Protocol):
 class SumServer(Protocol):
     """The server's side."""
 
+    @property
+    def fewest(self) -> int:
+        """Fewest parties whose sum can be made."""
+
     def setup(self, ask: Ask) -> None:
         """Have the parties agree on keys. Older sums that are not finished are lost."""
+
+    def unfit(
+        self,
+        tag: str,
+        reveal: Reveal,
+        contributions: Mapping[str, Payload],
+        names: Collection[str],
+    ) -> dict[str, str]:
+        """Parties whose contributions cannot be in a sum, and why; ``names`` of vectors must be
+        there.
+        """
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
         """The sum of contributions that were made with ``reveal="server"``.

@@ -4,7 +4,8 @@ Messages may come from anybody: fields are taken out of them by functions that c
 """
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -204,3 +205,38 @@ def common_header(
         if header.fraction_bits != first.fraction_bits:
             raise SecureSumError(f"'{tag}': {first_name} and {name} differ in fraction bits")
     return first
+
+
+def unfit_contributions(
+    tag: str,
+    reveal: Reveal,
+    session: bytes,
+    contributions: Mapping[str, Payload],
+    names: Collection[str],
+    check: Callable[[Payload, Layout], object],
+) -> dict[str, str]:
+    """Whose contributions cannot be in a sum, and why: they are malformed, belong to another sum,
+    lack vectors of these names, or have other shapes than most. ``check`` raises if what is beside
+    the header does not belong to its layout.
+    """
+    unfit: dict[str, str] = {}
+    headers: dict[str, Header] = {}
+    for name, message in contributions.items():
+        try:
+            header = Header.from_payload(message)
+            check(message, header.layout)
+        except SecureSumError as error:
+            unfit[name] = f"{error}"
+            continue
+        if (header.tag, header.session, header.reveal) != (tag, session, reveal):
+            unfit[name] = f"its contribution to '{tag}' was made for another sum"
+        elif not set(names) <= header.layout.keys():
+            unfit[name] = f"its contribution to '{tag}' lacks vectors"
+        else:
+            headers[name] = header
+    kinds = {name: (*one.layout.items(), one.fraction_bits) for name, one in headers.items()}
+    usual = Counter(kinds.values()).most_common(1)
+    for name, kind in kinds.items():
+        if kind != usual[0][0]:
+            unfit[name] = f"its contribution to '{tag}' has other vectors than most"
+    return unfit

@@ -9,7 +9,7 @@ others that way. The server drives the exchange and learns public keys only.
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from autofgl.secure import Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
-from autofgl.secure.contributions import Header, common_header, take_bytes_by_name, take_field
+from autofgl.secure.contributions import (
+    Header,
+    Layout,
+    common_header,
+    take_bytes_by_name,
+    take_field,
+    unfit_contributions,
+)
 
 PUBLIC_BYTES = 32
 _NONCE_BYTES = 12
@@ -288,6 +295,25 @@ class KeyedServer:
     def setup(self, ask: Ask) -> None:
         """See :class:`autofgl.secure.SumServer`."""
         self._session = agree(ask, self._parties, self._fewest)
+
+    @property
+    def fewest(self) -> int:
+        """See :class:`autofgl.secure.SumServer`."""
+        return self._fewest
+
+    def unfit(
+        self,
+        tag: str,
+        reveal: Reveal,
+        contributions: Mapping[str, Payload],
+        names: Collection[str],
+    ) -> dict[str, str]:
+        """See :class:`autofgl.secure.SumServer`."""
+        session, check = self._session.name, self._check_body
+        return unfit_contributions(tag, reveal, session, contributions, names, check)
+
+    def _check_body(self, message: Payload, layout: Layout) -> None:
+        """Raise unless what is beside a contribution's header belongs to its layout."""
 
     def _common_header(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]

@@ -1,6 +1,6 @@
 """No protection: the server adds the vectors as they are. The interface is that of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,17 @@ from autofgl.secure import (
     SumVectors,
     Total,
 )
-from autofgl.secure.contributions import Header, Layout, common_header, flatten, take_field
+from autofgl.secure.contributions import (
+    Header,
+    Layout,
+    common_header,
+    flatten,
+    take_field,
+    unfit_contributions,
+)
+
+#: Share of the values that a trimmed mean leaves out, at each end.
+TRIMMED = 0.2
 
 
 def readable(message: Payload) -> SumVectors:
@@ -52,8 +62,23 @@ class PlainServer:
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties
 
+    @property
+    def fewest(self) -> int:
+        """One is enough."""
+        return 1
+
     def setup(self, ask: Ask) -> None:
         """There is nothing to agree on."""
+
+    def unfit(
+        self,
+        tag: str,
+        reveal: Reveal,
+        contributions: Mapping[str, Payload],
+        names: Collection[str],
+    ) -> dict[str, str]:
+        """See :class:`autofgl.secure.SumServer`."""
+        return unfit_contributions(tag, reveal, b"", contributions, names, _finite_values)
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
@@ -68,6 +93,33 @@ class PlainServer:
         layout = {key: contributions[contributors[0]][key] for key in ("names", "shapes")}
         return {"values": values, "contributors": list(contributors), **layout}
 
+    def combined(
+        self,
+        tag: str,
+        contributions: Mapping[str, Payload],
+        how: str,
+        figures: Collection[str] = (),
+    ) -> Total:
+        """As :meth:`total`, but vectors are combined as :func:`combine_vectors` does it; where
+        there is no ``share`` they are added up, and so are ``figures``.
+        """
+        header, flat, contributors = self._add(tag, contributions, "server")
+        total = header.layout.split(flat)
+        if "share" in total:
+            parts = [readable(contributions[name]) for name in contributors]
+            total |= combine_vectors(parts, how, total.keys() - {"share", *figures})
+        return Total(total, contributors)
+
+    def seal_combined(self, tag: str, contributions: Mapping[str, Payload], how: str) -> Payload:
+        """As :meth:`seal`, but vectors are combined as :func:`combine_vectors` does it."""
+        sealed = self.seal(tag, contributions, lambda _, __: {})
+        total = readable(sealed)
+        if "share" in total:
+            parts = [readable(contributions[name]) for name in sealed["contributors"]]
+            total |= combine_vectors(parts, how, total.keys() - {"share"})
+        _, flat = flatten(total)
+        return {**sealed, "values": flat.astype(sealed["values"].dtype)}
+
     def _add(
         self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal
     ) -> tuple[Header, NDArray[np.float64], tuple[str, ...]]:
@@ -80,6 +132,34 @@ class PlainServer:
         if not np.isfinite(flat).all():
             raise SecureSumError(f"the sum '{tag}' overflows or holds values that are not finite")
         return header, flat, contributors
+
+
+def combine_vectors(parts: Sequence[SumVectors], how: str, names: Collection[str]) -> SumVectors:
+    """Some of the parties' weighted vectors as one sum that a few of them cannot make arbitrary.
+
+    Coordinate by coordinate it is the ``median`` of the parties' values, or their mean without the
+    largest and the smallest fifth (``trimmed``; Yin et al., ICML 2018, Definitions 1 and 2), times
+    the sum of all ``share``. Every party with a share counts the same, as in the paper: weights are
+    what parties claim of themselves, and a false one should not buy votes.
+    """
+    voters = [part for part in parts if part["share"] > 0]
+    whole = sum(float(part["share"]) for part in voters)
+    if not voters:
+        return {name: np.zeros_like(parts[0][name]) for name in names}
+    cut = int(TRIMMED * len(voters))
+    combined = {}
+    for name in names:
+        values = np.stack([part[name] / float(part["share"]) for part in voters])
+        if how == "median":
+            combined[name] = whole * np.median(values, axis=0)
+        else:
+            combined[name] = whole * np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
+    return combined
+
+
+def _finite_values(message: Payload, layout: Layout) -> None:
+    if not np.isfinite(_values(message, layout)).all():
+        raise SecureSumError("its values are not all finite")
 
 
 def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:

@@ -27,16 +27,21 @@ from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
-from autofgl.runtime.clients import average
+from autofgl.runtime.bounds import ROUNDING, metrics_form, share_form
+from autofgl.runtime.clients import COUNT_UNIT, average
 from autofgl.runtime.local_model import Weights, input_features
 from autofgl.runtime.method import Method
-from autofgl.runtime.metrics import BestRound, Metrics, client_accuracies, scale_up
+from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies, scale_up
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Record
 from autofgl.secure.keys import agree
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
 from autofgl.sharing.common import sized_spec
 
+#: What a client answers at the end of a pass.
+_REPORT = Record({"metrics": SUM, "own": OWN}, frozenset({"own"}))
+_LAST = {"train": Record({"update": SUM}), "evaluate": _REPORT, "judge": _REPORT}
 #: A mini-batch of so many nodes is all that a client has.
 ALL_NODES = 2**31 - 1
 
@@ -126,14 +131,14 @@ class FedGraph(Method):
         """Have the clients agree on keys, for sums and with each other, and meet their peers."""
         super().connect()
         agree(partial(self.clients.relay, "agree"), tuple(self.clients.names), fewest=1)
-        self.clients.call("introduce", {})
-        self.clients.call("meet", {})
+        self.clients.call("introduce", {}, reply=NOTHING)
+        self.clients.call("meet", {}, reply=NOTHING)
 
     def setup(self) -> None:
         """Count the nodes and take the common initial weights."""
-        replies = self.clients.call("start", {}).ok
+        replies = self.clients.call("start", {}, reply=EXPORT.having(counts=SUM)).ok
         self._totals = self.clients.count_nodes("start", replies)
-        first = next(iter(replies.values()))
+        first = self.clients.agreed(replies, ("spec", "weights"))
         self._spec, self._initial = first["spec"], first["weights"]
         self._weights = self._initial
         if self._policy is not None and self.settings.policy:
@@ -174,11 +179,11 @@ class FedGraph(Method):
             self._judge(self.round)
         replies = self._evaluate(self._best_weights, "final", describe=True)
         metrics = self._metrics(replies, "final")
-        timed = self.clients.call("conclude", {}).ok
+        timed = self.clients.call("conclude", {}, reply=Record({"report": SUM})).ok
         outcome = Outcome.of(
             metrics,
             {name: reply["own"] for name, reply in replies.items()},
-            self.clients.total("conclude", timed, "report")["seconds"],
+            self.clients.total("conclude", timed, "report", {"seconds": SECONDS_SUM})["seconds"],
             self._best.round,
             self._spec,
             {"model": self._best_weights},
@@ -252,7 +257,11 @@ class FedGraph(Method):
             if turn == self.settings.iterations - 1:
                 message["report"] = report
             replies = self._pass(message, policies)
-        return replies, dict(self.clients.total(report, replies.ok, "update"))
+        figures = {"cost": Array((), -ROUNDING), "share": share_form(self._totals[0] / COUNT_UNIT)}
+        weights = {name: Array(value.shape) for name, value in self._weights.items()}
+        forms = {**figures, **weights, "loss": Array((), -ROUNDING)}
+        total = self.clients.total(report, replies.ok, "update", forms, ("cost", "axes"))
+        return replies, dict(total)
 
     def _judge(self, at: int) -> Row:
         """Figures of the present weights, which are kept if they are the best so far."""
@@ -272,14 +281,18 @@ class FedGraph(Method):
         return self._pass({**message, "weights": weights, "describe": describe}).ok
 
     def _metrics(self, replies: Mapping[str, Payload], tag: str) -> Metrics:
-        scaled = self.clients.total(tag, replies, "metrics")["metrics"]
+        forms = {"metrics": metrics_form(SIZE)}
+        scaled = self.clients.total(tag, replies, "metrics", forms)["metrics"]
         return Metrics.of(scale_up(np.asarray(scaled), self._totals))
 
     def _pass(self, message: Payload, each: Mapping[str, Payload] | None = None) -> Replies:
         """One pass at all clients, exchange by exchange."""
-        replies = self.clients.call("begin", message, each=each)
-        for _ in range(exchanges(self.settings.share, self.settings.layers)):
-            replies = self.clients.call("advance", {})
+        count = exchanges(self.settings.share, self.settings.layers)
+        last = _LAST[message["purpose"]] if "report" in message else NOTHING
+        replies = self.clients.call("begin", message, each=each, reply=NOTHING if count else last)
+        for turn in range(count):
+            form = NOTHING if turn < count - 1 else last
+            replies = self.clients.call("advance", {}, reply=form)
         return replies
 
 

@@ -19,7 +19,7 @@ from autofgl.secure import (
 from autofgl.secure.ckks import FRACTION_BITS, capacity
 from autofgl.secure.ckks.cipher import SEED_BYTES
 from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
-from autofgl.secure.contributions import FixedPoint, Header, flatten, take_field, take_names
+from autofgl.secure.contributions import FixedPoint, Header, Layout, flatten, take_field, take_names
 from autofgl.secure.keys import KeyedClient, KeyedServer
 
 
@@ -115,6 +115,10 @@ class CkksServer(KeyedServer):
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
         return self._add(tag, "parties", contributions)[1]
+
+    def _check_body(self, message: Payload, layout: Layout) -> None:  # noqa: ARG002
+        if not all(type(one) is bytes for one in take_field(message, "ciphertexts", list)):
+            raise SecureSumError("malformed message: 'ciphertexts' should be bytes")
 
     def _add(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]

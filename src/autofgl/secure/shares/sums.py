@@ -21,6 +21,7 @@ from autofgl.secure import (
 )
 from autofgl.secure.contributions import (
     Header,
+    Layout,
     flatten,
     take_bytes_by_name,
     take_field,
@@ -255,6 +256,11 @@ class SharesServer(_MaskedServer):
         self._threshold = threshold_of(settings)
         super().__init__(settings, self._threshold)
 
+    def _check_body(self, message: Payload, layout: Layout) -> None:
+        take_words(message, "words", layout.size)
+        take_field(message, "check", bytes)
+        take_bytes_by_name(message, "shares")
+
     def _sum(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload], ask: Ask
     ) -> _Opened:
@@ -344,6 +350,9 @@ class AdditiveServer(_MaskedServer):
     def __init__(self, settings: SumSettings) -> None:
         settings.at_least(2)
         super().__init__(settings, len(settings.parties))
+
+    def _check_body(self, message: Payload, layout: Layout) -> None:  # noqa: ARG002
+        take_bytes_by_name(message, "shares")
 
     def _sum(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload], ask: Ask
