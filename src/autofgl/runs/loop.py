@@ -4,7 +4,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autofgl.atomic import write_text
-from autofgl.errors import Interrupted, PartiesReturned
+from autofgl.errors import Interrupted, PartiesReturned, one_line
 from autofgl.runs import checkpoint
 from autofgl.runs.budget import Budget, Stopwatch
 from autofgl.runs.folder import RunFolder, read_history
@@ -157,7 +157,9 @@ def run_rounds(
                     method.wrap_up()
             if method.done:
                 break
+            known = set(method.clients.dropped)
             row = _complete(method.step(), method, watch.wall_s)
+            row |= _news(method.clients.dropped, known, row, console)
             folder.require()
             recorder.append(row)
             _save_if_due(method, folder, watch, bool(stop))
@@ -198,6 +200,21 @@ def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: bool
         raise Interrupted(f"stopped after round {method.round}; {way}")
     if returned:
         raise PartiesReturned(returned)
+
+
+def _news(
+    dropped: Mapping[str, str], known: Collection[str], row: Row, console: Console | None
+) -> Row:
+    """Whom the round left out and why, for the history; it is also told."""
+    new = {name: reason for name, reason in dropped.items() if name not in known}
+    lines = [f"round {row['round']}: going on without {name}: {why}" for name, why in new.items()]
+    if "refused" in row:
+        lines.append(f"round {row['round']}: {row['refused']}: going on from the round before")
+    for line in lines:
+        if console is None:
+            break
+        console.print(one_line(line, 400), highlight=False, markup=False, soft_wrap=True)
+    return {"dropped": new} if new else {}
 
 
 def _complete(row: Row, method: Method, wall_s: float) -> Row:

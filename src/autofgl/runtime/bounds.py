@@ -28,6 +28,8 @@ FAR = 10.0
 FAR_FROM_OTHERS = 100.0
 #: Accepted updates before their distances say what is usual, and how many are remembered.
 _FEWEST, _MOST = 3, 50
+#: Norms of gradients are told as powers of two up to this one, and down to its inverse.
+_OCTAVES = 32
 
 
 class SumOutOfBounds(FederationError):
@@ -90,19 +92,18 @@ class UsualDistance(Saved):
 
     The bound is :data:`FAR` times the median of the last accepted ones, or the present size of what
     is updated if that is more: an honest average does not move by more than both. Before there is a
-    median it is the size alone, ``slack`` times.
+    median it is the size alone, :data:`FAR` times.
     """
 
     saved = ("_last",)
 
-    def __init__(self, slack: float = FAR) -> None:
-        self._slack = slack
+    def __init__(self) -> None:
         self._last: list[float] = []
 
     def limit(self, size: float) -> float:
         """The bound, for an update of something of a given size (norm)."""
         if len(self._last) < _FEWEST:
-            return self._slack * max(size, 1.0)
+            return FAR * max(size, 1.0)
         return max(FAR * statistics.median(self._last), size)
 
     def accepts(self, length: float, size: float) -> bool:
@@ -111,6 +112,35 @@ class UsualDistance(Saved):
             return False
         self._last = [*self._last, length][-_MOST:]
         return True
+
+
+def scale_vote(gradient: Mapping[str, Any]) -> dict[str, Any]:
+    """A client's vote on how large gradients are now, to travel with its own in a sum: a one for
+    the power of two that the norm of its gradient is; none without a gradient.
+    """
+    votes, norm = np.zeros(2 * _OCTAVES, np.float32), distance(gradient, {})
+    if norm > 0:
+        votes[int(np.clip(math.floor(math.log2(norm)), -_OCTAVES, _OCTAVES - 1)) + _OCTAVES] = 1.0
+    return {"scale": votes}
+
+
+def plausible_gradient(opened: Mapping[str, Any]) -> bool:
+    """Whether a sum of weighted gradients with votes can be one; whoever opens it decides alike.
+
+    Shares add up to at most one, votes are whole, and the average is at most :data:`FAR` times as
+    large as half of the clients say of theirs. By the triangle inequality it is not even as large
+    as the largest.
+    """
+    if sum_fault(opened, {"share": share_form(), "scale": Array((2 * _OCTAVES,), -ROUNDING)}):
+        return False
+    votes, share = opened["scale"], float(opened["share"])
+    if np.abs(votes - np.rint(votes)).max() > 1e-3:
+        return False
+    if share <= ROUNDING or votes.sum() < 0.5:
+        return True
+    half = int(np.argmax(np.cumsum(votes) >= votes.sum() / 2)) - _OCTAVES
+    gradient = {name: value for name, value in opened.items() if name not in ("share", "scale")}
+    return distance(gradient, {}) / share <= FAR * 2.0 ** (half + 1)
 
 
 def far_from_others(lengths: Mapping[str, float]) -> list[str]:

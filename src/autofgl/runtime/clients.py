@@ -16,7 +16,14 @@ from autofgl.errors import FederationError
 from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Failure, Replies
 from autofgl.federation.payload import Payload, encode
-from autofgl.runtime.bounds import SumOutOfBounds, Suspects, counts_form, sum_fault
+from autofgl.runtime.bounds import (
+    SumOutOfBounds,
+    Suspects,
+    counts_form,
+    distance,
+    far_from_others,
+    sum_fault,
+)
 from autofgl.runtime.replies import Form
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import Reveal, SumClient, SumVectors, make_client, make_server
@@ -29,7 +36,8 @@ COUNT_UNIT = 4096
 class Clients:
     """All clients of a run, as the server of any method sees them.
 
-    ``dropped`` are bad clients that the run went on without, and why.
+    ``dropped`` are bad clients that the run went on without, and why; ``far`` those whose part of
+    the last sum was out of all proportion and left out.
     """
 
     def __init__(
@@ -38,6 +46,7 @@ class Clients:
         self.federation = federation
         self.secure = secure
         self.dropped: dict[str, str] = {}
+        self.far: list[str] = []
         self._settings = settings
         self._suspects = Suspects()
         threshold = settings.secure_threshold or None
@@ -137,7 +146,11 @@ class Clients:
         if self._settings.on_bad_client == "end" or few:
             name, reason = next(iter(bad.items()))
             raise FederationError(f"{name}: {reason}")
-        for name, reason in bad.items():
+        self.go_on_without(bad)
+
+    def go_on_without(self, dropped: Mapping[str, str]) -> None:
+        """Leave those out that a run has left out before it was resumed."""
+        for name, reason in dropped.items():
             self.federation.drop(name)
             self.dropped[name] = reason
 
@@ -169,17 +182,20 @@ class Clients:
         key: str,
         forms: Mapping[str, Form] | None = None,
         figures: Collection[str] = (),
+        center: Mapping[str, Any] | None = None,
     ) -> SumVectors:
         """The sum of what the replies hold under a key, for the server to read.
 
-        ``forms`` say what the vectors in it can be; with ``combine`` vectors other than ``figures``
-        are combined robustly.
+        ``forms`` say what the vectors in it can be, ``center`` what those besides ``figures`` are
+        near to on average. Where the server sees single updates it leaves those out that are not,
+        and combines the others as ``combine`` says.
 
         Raises:
             SumOutOfBounds: It is something else.
         """
         forms, server = forms or {}, self._server
         sent = self._sound(tag, replies, key, "server", forms)
+        sent = self._near(sent, center, figures)
         if self._settings.combine != "mean" and isinstance(server, PlainServer):
             total = server.combined(tag, sent, self._settings.combine, figures)
         else:
@@ -188,13 +204,28 @@ class Clients:
             raise SumOutOfBounds(tag, why, total.contributors)
         return total.vectors
 
-    def seal(self, tag: str, replies: Mapping[str, Payload], key: str) -> Payload:
-        """The sum of what the replies hold under a key, for the clients to open."""
-        server = self._server
-        sent = self._sound(tag, replies, key, "parties", {})
-        if self._settings.combine != "mean" and isinstance(server, PlainServer):
-            return server.seal_combined(tag, sent, self._settings.combine)
-        return server.seal(tag, sent, self._ask)
+    def seal(
+        self,
+        tag: str,
+        replies: Mapping[str, Payload],
+        key: str,
+        forms: Mapping[str, Form] | None = None,
+    ) -> Payload:
+        """The sum of what the replies hold under a key, for the clients to open; they check it, and
+        the server does if it can read it.
+        """
+        forms, server = forms or {}, self._server
+        sent = self._sound(tag, replies, key, "parties", forms)
+        if not isinstance(server, PlainServer):
+            return server.seal(tag, sent, self._ask)
+        sent = self._near(sent, {}, ())
+        if self._settings.combine != "mean":
+            sealed = server.seal_combined(tag, sent, self._settings.combine)
+        else:
+            sealed = server.seal(tag, sent, self._ask)
+        if why := sum_fault(readable(sealed), forms):
+            raise SumOutOfBounds(tag, why, sealed["contributors"])
+        return sealed
 
     def _sound(
         self,
@@ -214,6 +245,30 @@ class Clients:
         self.leave_out({name: bad[name] for name in sent if name in bad}, len(sent))
         return {name: one for name, one in sent.items() if name not in bad}
 
+    def _near(
+        self,
+        sent: Mapping[str, Payload],
+        center: Mapping[str, Any] | None,
+        figures: Collection[str],
+    ) -> dict[str, Payload]:
+        """Without contributions that are out of all proportion, where the server can see that."""
+        self.far = []
+        if center is not None and isinstance(self._server, PlainServer):
+            parts = {name: readable(one) for name, one in sent.items()}
+            updates = {
+                name: average({key: part[key] for key in part.keys() - set(figures)})
+                for name, part in parts.items()
+                if "share" in part
+            }
+            lengths = {name: distance(one, center) for name, one in updates.items() if one}
+            self.far = far_from_others(lengths)
+        return {name: one for name, one in sent.items() if name not in self.far}
+
+    def require_taken(self, replies: Mapping[str, Payload]) -> None:
+        """Raise if most clients refused the last summed update."""
+        if 2 * sum("refused" in reply for reply in replies.values()) > len(replies):
+            raise SumOutOfBounds("update", "the clients refuse it", tuple(replies))
+
     def agreed(self, replies: Mapping[str, Payload], keys: Collection[str]) -> Payload:
         """What most replies hold under some keys, where all should hold the same; who holds
         something else is a bad client.
@@ -228,7 +283,8 @@ class Clients:
         """What each client contributed; only ``secure=none`` shows it, else there is nothing."""
         if not isinstance(self._server, PlainServer):
             return {}
-        return {name: readable(sent) for name, sent in _contributions(replies, key).items()}
+        sent = _contributions(replies, key)
+        return {name: readable(one) for name, one in sent.items() if name not in self.dropped}
 
     def count_nodes(self, tag: str, replies: Mapping[str, Payload]) -> list[int]:
         """The federation's training, validation and test nodes, from what clients count."""
@@ -272,7 +328,8 @@ class Summing:
 
 
 def average(total: Mapping[str, Any]) -> dict[str, Any]:
-    """A weighted mean from a sum of weighted vectors and of their weights, named ``share``.
+    """A weighted mean from a sum of weighted vectors and of their weights, named ``share``; votes
+    on the ``scale`` are no part of it.
 
     Empty if nobody with any weight contributed.
     """
@@ -280,7 +337,9 @@ def average(total: Mapping[str, Any]) -> dict[str, Any]:
     if share == 0:
         return {}
     return {
-        name: (value / share).astype(np.float32) for name, value in total.items() if name != "share"
+        name: (value / share).astype(np.float32)
+        for name, value in total.items()
+        if name not in ("share", "scale")
     }
 
 

@@ -15,13 +15,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from autofgl.federation.party import Context, Failure, Party, Replies
+from autofgl.federation.party import Context, Party, Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import (
     SumOutOfBounds,
     UsualDistance,
     distance,
-    far_from_others,
 )
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
@@ -216,7 +215,8 @@ class RoundEngine(Saved):
         row["clients"] = len(chosen & set(replies.ok))
         key = "update" if self.sharing.one_sum else "metrics"
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
-        return {**row, "failed": sorted(replies.failed)} if replies.failed else row
+        failed = sorted({*replies.failed, *self.sharing.clients.far})
+        return {**row, "failed": failed} if failed else row
 
     def evaluate_last(self) -> Row:
         """Evaluate the last update too; no round can follow."""
@@ -253,7 +253,6 @@ class RoundEngine(Saved):
         if sharing.reveal == "parties":
             clients.keep_in_step("take", handout, TAKE)
         self._hear_of_refusals(replies, at)
-        replies = self._without_far_ones(replies)
         total: dict[str, Any] = {}
         figures, share = sharing.figure_forms(self._most), sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
@@ -261,15 +260,16 @@ class RoundEngine(Saved):
         if any("update" in reply for reply in replies.ok.values()):
             tag = f"{self.stage}update-{at}"
             if sharing.reveal == "parties":
-                total["sealed"] = clients.seal(tag, replies.ok, "update")
+                total["sealed"] = clients.seal(tag, replies.ok, "update", {"share": share})
                 self._sealed_by = tuple(replies.ok)
             else:
                 forms = {"share": share, **sharing.update_forms()}
                 forms |= figures if sharing.one_sum else {}
-                summed = clients.total(tag, replies.ok, "update", forms, self._figure_names)
+                about_sum = (forms, self._figure_names, sharing.center())
+                summed = clients.total(tag, replies.ok, "update", *about_sum)
                 self._require_near(tag, summed, replies)
                 total |= summed
-        if sharing.reveal != "parties":
+        if sharing.reveal != "parties" or clients.secure == "none":
             clients.cleared(replies.ok)
         return replies, total
 
@@ -297,23 +297,6 @@ class RoundEngine(Saved):
             self.sharing.clients.spoiled(error)
         else:
             self.sharing.clients.cleared(sealed_by)
-
-    def _without_far_ones(self, replies: Replies) -> Replies:
-        """Without updates that are out of all proportion, where the server sees single ones."""
-        center = self.sharing.center()
-        parts = self.sharing.clients.own_parts(replies.ok, "update")
-        if center is None or not parts:
-            return replies
-        aside = self._figure_names
-        lengths = {}
-        for name, part in parts.items():
-            update = average({key: part[key] for key in part.keys() - aside})
-            if update:
-                lengths[name] = distance(update, center)
-        far = far_from_others(lengths)
-        kept = {name: reply for name, reply in replies.ok.items() if name not in far}
-        failed = {name: Failure("malformed", "its update is out of all proportion") for name in far}
-        return Replies(kept, {**replies.failed, **failed})
 
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""

@@ -10,14 +10,13 @@ so the server only adds. The weight travels in the same sum: dividing by it make
 whoever took part. One client with all nodes is exactly centralized training.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec
-from autofgl.runtime.bounds import UsualDistance, distance, share_form, sum_fault
+from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import Metrics, scale_up
@@ -34,7 +33,7 @@ SMALLEST = "identity | - | identity"
 class CommonClient(SharingClient):
     """Trains the common network on its own graph; on trial, without test nodes, it may diverge."""
 
-    saved = ("local", "_best", "_usual")
+    saved = ("local", "_best")
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
@@ -48,15 +47,11 @@ class CommonClient(SharingClient):
         inputs = data.inputs(settings.normalize_features)
         self.local = kind(data.graph.name, inputs, spec, settings, data.seed)
         self._best: Weights | None = None
-        self._usual = UsualDistance(slack=1.0)
+        self._votes = gradients and secure != "none"
 
     def accepts(self, opened: Mapping[str, Any]) -> bool:
-        """Whether a summed gradient can be one: its share is, and it is not out of proportion."""
-        if sum_fault(opened, {"share": share_form(math.inf)}):
-            return False
-        size = distance(self.local.weights(), {})
-        gradient = average(opened)
-        return not gradient or self._usual.accepts(distance(gradient, {}), size)
+        """Whether a summed gradient can be one."""
+        return plausible_gradient(opened)
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in the last average; first keep the present weights if they are the best so far."""
@@ -71,10 +66,12 @@ class CommonClient(SharingClient):
     def update(self, payload: Payload) -> dict[str, Any]:
         """The own gradient or weights, with the own share of the training nodes."""
         if not payload["train"]:
-            return weighted(self.local.weights(), 0.0)
+            return weighted(self.local.weights(), 0.0) | (scale_vote({}) if self._votes else {})
         share = self.local.train_nodes / max(payload["totals"][0], 1)
         if self.settings.aggregate == "gradients":
-            return weighted(self.local.gradient(payload["round"]), share)
+            gradient = self.local.gradient(payload["round"])
+            votes = scale_vote(gradient) if self._votes else {}
+            return weighted(gradient, share) | votes
         self.train(payload["round"])
         return weighted(self.local.weights(), share)
 

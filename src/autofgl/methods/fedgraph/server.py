@@ -27,7 +27,14 @@ from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
-from autofgl.runtime.bounds import ROUNDING, metrics_form, share_form
+from autofgl.runtime.bounds import (
+    ROUNDING,
+    SumOutOfBounds,
+    UsualDistance,
+    distance,
+    metrics_form,
+    share_form,
+)
 from autofgl.runtime.clients import COUNT_UNIT, average
 from autofgl.runtime.local_model import Weights, input_features
 from autofgl.runtime.method import Method
@@ -70,7 +77,7 @@ class FedGraph(Method):
     Settings = FedGraphSettings
     saved = (
         "_schedule", "_spec", "_totals", "_initial", "_weights", "_best", "_best_weights",
-        "_policy",
+        "_policy", "_usual",
     )  # fmt: skip
     settings: FedGraphSettings
 
@@ -86,6 +93,7 @@ class FedGraph(Method):
         self._best_weights: Weights = {}
         self._schedule = Schedule.of(settings)
         self._server_graph: ClientGraph | None = None
+        self._usual = UsualDistance()
         self._policy = make_policy(federation.parties, settings, seed)
 
     @classmethod
@@ -152,7 +160,10 @@ class FedGraph(Method):
             self._weights = self._initial
         policies = self._policies(fresh)
         begin = time.perf_counter()
-        replies, total = self._train(policies, fresh)
+        try:
+            replies, total = self._train(policies, fresh)
+        except SumOutOfBounds as error:
+            return self._refuse(error)
         seconds = time.perf_counter() - begin
         cost, moments = round(float(total.pop("cost")) * COST_UNIT), total.pop("axes", None)
         mean = average(total)
@@ -172,6 +183,13 @@ class FedGraph(Method):
             }
         row["clients"] = len(replies.ok)
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
+
+    def _refuse(self, error: SumOutOfBounds) -> Row:
+        """A round whose sum is nonsense: the weights stay, and some clients are left aside."""
+        self.clients.spoiled(error)
+        row: Row = {"round": self.round, "phase": self._phase, "refused": str(error)}
+        row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
+        return {**row, "clients": len(self.clients.names)}
 
     def finish(self) -> Outcome:
         """Report on the best weights."""
@@ -261,7 +279,17 @@ class FedGraph(Method):
         weights = {name: Array(value.shape) for name, value in self._weights.items()}
         forms = {**figures, **weights, "loss": Array((), -ROUNDING)}
         total = self.clients.total(report, replies.ok, "update", forms, ("cost", "axes"))
+        if self.secure != "none":
+            self._require_near(report, total, replies)
+        self.clients.cleared(replies.ok)
         return replies, dict(total)
+
+    def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
+        """Refuse an average that is farther away than training takes it."""
+        mean = average({name: total[name] for name in ("share", *self._weights)})
+        size = distance(self._weights, {})
+        if mean and not self._usual.accepts(distance(mean, self._weights), size):
+            raise SumOutOfBounds(tag, "the average is too far away", tuple(replies.ok))
 
     def _judge(self, at: int) -> Row:
         """Figures of the present weights, which are kept if they are the best so far."""

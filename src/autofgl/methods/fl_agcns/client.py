@@ -22,6 +22,7 @@ from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
+from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient
@@ -169,7 +170,7 @@ class FLAGCNSClient(RoundClient):
         over P of the mean training loss. Only parameters that P touches are in it; everybody
         has P, and so knows which ones these are.
         """
-        self._take_gradient(payload)
+        refused = self._take_gradient(payload)
         at = (payload["generation"], payload["step"])
         population = genotypes(self._space, payload["codes"])
         generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
@@ -181,14 +182,17 @@ class FLAGCNSClient(RoundClient):
         mean = {name: value / len(population) for name, value in gradient.items()}
         share = self._train_field.measured / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        return {"gradient": self.sums.protect(tag, weighted(mean, share), reveal="parties")}
+        votes = {} if self._secure == "none" else scale_vote(mean)
+        update = weighted(mean, share) | votes
+        return {**refused, "gradient": self.sums.protect(tag, update, reveal="parties")}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
-        self._take_gradient(payload)
+        refused = self._take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
         figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
-        return {"losses": self.sums.protect(f"losses-{payload['generation']}", figures)}
+        tag = f"losses-{payload['generation']}"
+        return {**refused, "losses": self.sums.protect(tag, figures)}
 
     def evolve(self, payload: Payload) -> Payload:
         """The client's optimizer (Algorithm 1, client lines 2 to 6).
@@ -211,10 +215,15 @@ class FLAGCNSClient(RoundClient):
         protected = self.sums.protect(f"children-{payload['generation']}", figures)
         return {"codes": best, "losses": protected}
 
-    def _take_gradient(self, payload: Payload) -> None:
+    def _take_gradient(self, payload: Payload) -> Payload:
+        """Take in the last summed gradient, if there is one; say so if it is refused."""
         if "gradient" in payload:
             self._memo.clear()
-            self._supernet.apply(average(self.sums.open(payload["gradient"])))
+            opened = self.sums.open(payload["gradient"])
+            if self._secure != "none" and not plausible_gradient(opened):
+                return {"refused": True}
+            self._supernet.apply(average(opened))
+        return {}
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
         """Own losses and correct predictions of codes, over the federation's validation nodes."""

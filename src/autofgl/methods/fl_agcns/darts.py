@@ -35,13 +35,13 @@ from autofgl.nn.supernet.relaxed import (
     initial_logits,
     most_likely_genotype,
 )
-from autofgl.runtime.bounds import ROUNDING, share_form
+from autofgl.runtime.bounds import ROUNDING, plausible_gradient, scale_vote, share_form
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import SUM, Array, Form, Record
+from autofgl.runtime.replies import SUM, TAKE, Array, Form
 from autofgl.runtime.rounds import START, RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
@@ -84,7 +84,7 @@ class DartsClient(RoundClient):
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
-        self._take_gradient(payload)
+        refused = self._take_gradient(payload)
         at = (payload["generation"], payload["step"])
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
@@ -94,11 +94,13 @@ class DartsClient(RoundClient):
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
         share = counts * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        return {"gradient": self.sums.protect(tag, weighted(gradient, share), reveal="parties")}
+        votes = {} if self._secure == "none" else scale_vote(gradient)
+        update = weighted(gradient, share) | votes
+        return {**refused, "gradient": self.sums.protect(tag, update, reveal="parties")}
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
-        self._take_gradient(payload)
+        refused = self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
@@ -115,11 +117,16 @@ class DartsClient(RoundClient):
             **weighted(gradient, counts * share),
         }
         tag = f"architecture-{payload['generation']}"
-        return {"figures": self.sums.protect(tag, figures)}
+        return {**refused, "figures": self.sums.protect(tag, figures)}
 
-    def _take_gradient(self, payload: Payload) -> None:
+    def _take_gradient(self, payload: Payload) -> Payload:
+        """Take in the last summed gradient, if there is one; say so if it is refused."""
         if "gradient" in payload:
-            self._supernet.apply(average(self.sums.open(payload["gradient"])))
+            opened = self.sums.open(payload["gradient"])
+            if self._secure != "none" and not plausible_gradient(opened):
+                return {"refused": True}
+            self._supernet.apply(average(opened))
+        return {}
 
     def _scores(
         self, logits: Tensor, nodes: Tensor, generator: torch.Generator | None = None
@@ -218,8 +225,9 @@ class FLDarts(Method):
 
         The figures are those of the relaxed network before the step on α, and α after it.
         """
-        message, form = {**self._message(), **update}, Record({"figures": SUM})
+        message, form = {**self._message(), **update}, TAKE.having(figures=SUM)
         replies = self.clients.call("architecture", message, reply=form)
+        self.clients.require_taken(replies.ok)
         tag, forms = f"architecture-{self._generation}", relaxed_forms(len(self._prior))
         figures = self.clients.total(tag, replies.ok, "figures", forms, ("train", "val"))
         gradient = average({name: figures[name] for name in ("share", "logits")})

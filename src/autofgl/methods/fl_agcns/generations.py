@@ -14,10 +14,10 @@ from autofgl.federation import Traffic
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
-from autofgl.runtime.bounds import ROUNDING
+from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
-from autofgl.runtime.replies import SUM, WHOLE, Array, Form, Record
+from autofgl.runtime.replies import SUM, TAKE, WHOLE, Array, Form, Record
 from autofgl.runtime.state import Saved
 from autofgl.search.baselines import RandomSearch
 from autofgl.search.evolution import fronts, ranks
@@ -174,7 +174,8 @@ class Generations(Saved):
 
     def _federated_losses(self, at: int, payload: Payload) -> Mapping[str, Any]:
         message = {**payload, "generation": at, "totals": self._totals}
-        replies = self._clients.call("losses", message, reply=Record({"losses": SUM}))
+        replies = self._clients.call("losses", message, reply=TAKE.having(losses=SUM))
+        self._clients.require_taken(replies.ok)
         forms = {**figure_forms(len(payload["codes"])), "train_loss": Array((), -ROUNDING)}
         return self._clients.total(f"losses-{at}", replies.ok, "losses", forms)
 
@@ -231,10 +232,11 @@ def weight_steps(clients: Clients, generation: int, messages: Iterable[Payload])
     """Steps on the shared weights (Eq. 2); what is left is the last gradient, to be taken in."""
     update: Payload = {}
     for step, message in enumerate(messages):
-        form = Record({"gradient": SUM})
+        form = TAKE.having(gradient=SUM)
         replies = clients.call("weights", {"step": step, **message, **update}, reply=form)
-        tag = f"gradient-{generation}-{step}"
-        update = {"gradient": clients.seal(tag, replies.ok, "gradient")}
+        clients.require_taken(replies.ok)
+        tag, forms = f"gradient-{generation}-{step}", {"share": share_form()}
+        update = {"gradient": clients.seal(tag, replies.ok, "gradient", forms)}
     return update
 
 
