@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from autofgl.atomic import write_text
 from autofgl.config import Layers, RunConfig, check_config, check_files, sort_settings
 from autofgl.errors import UserError
+from autofgl.identity import read_secret
 from autofgl.methods.catalog import METHODS, find_method, name_of
 from autofgl.runs.folder import Result, RunFolder
 
@@ -36,6 +37,7 @@ def run(
     budget: str | None = None,
     engine: str = "inprocess",
     out: str | Path | None = None,
+    secret: str | Path | None = None,
     console: "Console | None" = None,
     **settings: Any,
 ) -> Result:
@@ -50,6 +52,7 @@ def run(
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         engine: ``inprocess``, or ``nvflare`` for a process per client.
         out: Run folder; a new one below ``runs/`` if not given.
+        secret: File with a secret by which the clients know each other, as sites may have one.
         console: Where progress is shown; nothing is shown without one.
         **settings: The method's settings, as with ``--set``.
 
@@ -65,17 +68,24 @@ def run(
     if console is not None:
         for notice in sort_settings(config).notices:
             console.print(notice, markup=False, highlight=False)
-    return start_run(config, clients, Path(out) if out else default_folder(config), console)
+    folder = Path(out) if out else default_folder(config)
+    return start_run(config, clients, folder, console, Path(secret) if secret else None)
 
 
 def start_run(
-    config: RunConfig, clients: "Sequence[ClientGraph]", out: Path, console: "Console | None"
+    config: RunConfig,
+    clients: "Sequence[ClientGraph]",
+    out: Path,
+    console: "Console | None",
+    secret: Path | None = None,
 ) -> Result:
-    """Begin a new run in a new folder."""
+    """Begin a new run in a new folder; the clients know each other by the secret in a file."""
     from autofgl.graphs.client_graph import summarize_clients
     from autofgl.graphs.validation import validate_clients
 
     layers = sort_settings(config)
+    if secret is not None:
+        read_secret(secret)
     RunFolder.check_new(out)
     validate_clients(clients)
     server_graph = load_server_graph(config, layers)
@@ -84,10 +94,10 @@ def start_run(
     method = find_method(config.method)
     method.check(method.arrange(clients), layers.method, config.secure)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
-    folder = RunFolder.create(out, {**whole, "clients": len(clients)})
     record = {**summarize_clients(clients).to_dict(), "digests": _digests(clients)}
-    write_text(folder.data, json.dumps(record, indent=2) + "\n")
-    return _execute(config, layers, clients, server_graph, folder, console)
+    data = json.dumps(record, indent=2) + "\n"
+    folder = RunFolder.create(out, {**whole, "clients": len(clients)}, data)
+    return _execute(config, layers, clients, server_graph, folder, console, secret)
 
 
 def resume(
@@ -95,6 +105,7 @@ def resume(
     clients: "Sequence[ClientGraph] | None" = None,
     *,
     budget: str | None = None,
+    secret: str | Path | None = None,
     console: "Console | None" = None,
 ) -> Result:
     """Go on with a run where its last checkpoint was made; a finished run is just read.
@@ -103,6 +114,7 @@ def resume(
         out: The run folder.
         clients: The client graphs, if the run was started on graphs in memory.
         budget: Another time budget, counted from the very beginning of the run.
+        secret: File with a secret, as in :func:`run`; it may be another one.
         console: Where progress is shown.
 
     Raises:
@@ -115,7 +127,9 @@ def resume(
     config = check_config({**values, "budget": budget} if budget else values)
     layers = sort_settings(config)
     graphs = _same_clients(folder, config, layers, clients)
-    return _execute(config, layers, graphs, load_server_graph(config, layers), folder, console)
+    server_graph = load_server_graph(config, layers)
+    file = Path(secret) if secret else None
+    return _execute(config, layers, graphs, server_graph, folder, console, file)
 
 
 def diagnose(
@@ -148,9 +162,9 @@ def diagnose(
     method_class = find_method(config.method)
     if not issubclass(method_class, FLAGCNS):
         raise no_supernet
-    with closing(_federation(config, layers, graphs, folder)) as federation:
+    with folder.in_use(), closing(_federation(config, layers, graphs, folder)) as federation:
         method = method_class(federation, layers.method, config.seed, config.secure)
-        state = load_latest(folder.checkpoints, federation)
+        state = load_latest(folder.checkpoints, federation, folder.manifest.run)
         method.connect()
         method.load_state(state["method"])
         quality = supernet_quality(method, networks, rounds, report)
@@ -222,9 +236,9 @@ def _same_clients(
     from autofgl.graphs.validation import validate_clients
 
     validate_clients(clients)
-    if not folder.data.exists():
+    recorded = folder.read_data().get("digests")
+    if recorded is None:
         return clients  # killed before the first round: nothing was learned from the graphs
-    recorded = json.loads(folder.data.read_text())["digests"]
     digests = _digests(clients)
     changed = sorted(name for name in recorded | digests if recorded.get(name) != digests.get(name))
     if changed:
@@ -249,6 +263,7 @@ def _execute(
     server_graph: "ClientGraph | None",
     folder: RunFolder,
     console: "Console | None",
+    secret: Path | None,
 ) -> Result:
     from autofgl.execution import DataSummary, execute
     from autofgl.graphs.client_graph import summarize_clients
@@ -257,13 +272,19 @@ def _execute(
     if config.engine == "nvflare":
         from autofgl.sites.submit import run_as_sites
 
-        return run_as_sites(config, layers, clients, data, folder, console)
-    with closing(_federation(config, layers, clients, folder)) as federation:
+        with folder.in_use():
+            return run_as_sites(config, layers, clients, data, folder, console, secret)
+    federation = _federation(config, layers, clients, folder, secret)
+    with folder.in_use(), closing(federation):
         return execute(config, layers, federation, data, folder, console)
 
 
 def _federation(
-    config: RunConfig, layers: Layers, clients: "Sequence[ClientGraph]", folder: RunFolder
+    config: RunConfig,
+    layers: Layers,
+    clients: "Sequence[ClientGraph]",
+    folder: RunFolder,
+    secret: Path | None = None,
 ) -> "InProcess":
     from autofgl.federation.engines.inprocess import InProcess
 
@@ -272,4 +293,5 @@ def _federation(
         graph.name: method.party(graph, layers.method, config.seed, config.secure)
         for graph in method.arrange(clients)
     }
-    return InProcess(factories, folder=folder.checkpoints)
+    known = read_secret(secret) if secret is not None else None
+    return InProcess(factories, folder=folder.checkpoints, secret=known)

@@ -37,6 +37,7 @@ def execute(
     """Begin the run of a folder, or go on with it, to its end."""
     method = find_method(config.method)(federation, layers.method, config.seed, config.secure)
     with folder.guarded():
+        folder.seal()
         method.work_in(folder.path)
         if data.server_graph is not None:
             method.take_server_graph(data.server_graph)
@@ -51,6 +52,9 @@ def execute(
             write_bytes(folder.path / name, content)
         figures = _figures(config, layers, data, method, finished)
         folder.write_result(figures)
+        folder.seal(
+            "result.json", "model.json", "model.safetensors", "history.jsonl", *outcome.files
+        )
     leave_report(folder.path, console)
     return Result(folder.path, figures)
 

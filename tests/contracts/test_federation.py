@@ -18,6 +18,7 @@ from echo_party import EchoParty
 
 from autofgl.errors import FederationError
 from autofgl.federation import Federation
+from autofgl.federation.checkpoints import CheckpointError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.engines.nvflare.engine import NVFlare
 from autofgl.federation.engines.nvflare.line import JobLine
@@ -203,15 +204,36 @@ def test_the_meter_survives_a_checkpoint(federation: Federation) -> None:
 def test_checkpoints_bring_every_party_back(start: Start) -> None:
     first = start()
     first.call("add", each={"a": {"by": 1}, "b": {"by": 2}, "c": {"by": 3}})
-    first.checkpoint("round-1")
+    kept = first.checkpoint("round-1", "run")
+    assert list(kept) == ["a", "b", "c"]
     first.call("add", {"by": 100})
     first.close()
     second = start()
-    second.restore("round-1")
+    second.restore("round-1", kept, "run")
     assert [r["total"] for r in second.call("add", {"by": 0}).ok.values()] == [1, 2, 3]
     second.forget("round-1")
     with pytest.raises(Exception, match="checkpoint"):
-        second.restore("round-1")
+        second.restore("round-1", kept, "run")
+
+
+def test_nobody_is_brought_back_if_one_has_another_state(start: Start) -> None:
+    federation = start()
+    federation.call("add", {"by": 1})
+    first = federation.checkpoint("round-1", "run")
+    federation.call("add", each={"b": {"by": 1}}, to=["b"])
+    second = federation.checkpoint("round-2", "run")
+    federation.call("add", {"by": 100})
+    mixed = {**second, "b": first["b"]}
+    for tag, digests, run in [
+        ("round-2", mixed, "run"),
+        ("round-2", second, "other-run"),
+        ("round-3", second, "run"),
+    ]:
+        with pytest.raises(CheckpointError, match="checkpoint"):
+            federation.restore(tag, digests, run)
+    assert [r["total"] for r in federation.call("add", {"by": 0}).ok.values()] == [101, 102, 101]
+    federation.restore("round-2", {"b": second["b"]}, "run")
+    assert [r["total"] for r in federation.call("add", {"by": 0}).ok.values()] == [101, 2, 101]
 
 
 def test_payloads_that_may_not_travel_are_refused_at_the_sender(federation: Federation) -> None:

@@ -9,18 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from autofgl.errors import PayloadError, UserError
+from autofgl.errors import PayloadError
 from autofgl.federation import payload as codec
 from autofgl.federation.payload import (
     DTYPES,
-    CheckpointError,
     Payload,
     decode,
     encode,
     encoded_size,
     freeze,
-    read_payload,
-    write_payload,
 )
 
 arrays = st.sampled_from([np.dtype(name) for name in DTYPES]).flatmap(
@@ -198,21 +195,3 @@ def test_received_arrays_are_read_only() -> None:
 def test_non_contiguous_arrays_keep_their_values() -> None:
     array = np.arange(12).reshape(3, 4).T[::2]
     assert np.array_equal(decode(encode({"x": array}))["x"], array)
-
-
-def test_files_are_written_whole_and_damage_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.afp"
-    write_payload(path, {"x": np.arange(10)})
-    assert np.array_equal(read_payload(path)["x"], np.arange(10))
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(CheckpointError, match=r"a\.afp is damaged"):
-        read_payload(path)
-    assert [file.name for file in tmp_path.iterdir()] == ["a.afp"]
-
-
-def test_files_that_cannot_be_written_or_read_are_a_sentence(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"cannot write checkpoint .*then resume the run$"):
-        write_payload(tmp_path / "file" / "a.afp", {})
-    with pytest.raises(UserError, match=r"cannot read checkpoint .*: No such file or directory$"):
-        read_payload(tmp_path / "none.afp")

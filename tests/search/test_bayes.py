@@ -99,7 +99,8 @@ def test_a_killed_study_goes_on_with_its_trials(tmp_path: Path) -> None:
     assert [trial.value for trial in third.trials] == [loss(one) for one in undisturbed]
 
 
-def test_the_file_counts_where_it_is_newer_than_the_checkpoint(tmp_path: Path) -> None:
+def test_a_checkpoint_counts_where_the_file_is_newer(tmp_path: Path) -> None:
+    """The run goes back to the checkpoint, so the trials after it are made again."""
     first = Bayes(FINITE, 5, startup=2, path=tmp_path / "study.db")
     run(first, 1)
     [half_done] = first.ask()
@@ -108,10 +109,11 @@ def test_the_file_counts_where_it_is_newer_than_the_checkpoint(tmp_path: Path) -
     [third] = first.ask()
     second = Bayes(FINITE, 5, startup=2, path=tmp_path / "study.db")
     second.load_state(checkpoint)
-    assert states(second) == ["COMPLETE", "COMPLETE", "RUNNING"]
-    second.tell([half_done], [loss(half_done)])  # its owner measures it once more
+    assert states(second) == ["COMPLETE", "RUNNING"]
+    second.tell([half_done], [loss(half_done)])
     assert second.ask() == [third]
     # and a file that was lost is written again
+    first = second
     elsewhere = Bayes(FINITE, 5, startup=2, path=tmp_path / "new.db")
     elsewhere.load_state(first.state())
     again = Bayes(FINITE, 5, startup=2, path=tmp_path / "new.db")
@@ -135,6 +137,17 @@ def test_a_file_of_another_space_is_refused(tmp_path: Path) -> None:
     run(Bayes(FINITE, 0, startup=2, path=tmp_path / "study.db"), 1)
     with pytest.raises(SearchError, match="another space"):
         Bayes(CONTINUOUS, 0, path=tmp_path / "study.db")
+
+
+def test_a_damaged_file_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "study.db"
+    first = Bayes(FINITE, 0, startup=2, path=path)
+    run(first, 1)
+    path.write_bytes(b"no database" * 1000)
+    with pytest.raises(SearchError, match=r"^cannot use the study in .*not a database"):
+        Bayes(FINITE, 0, startup=2, path=path)
+    with pytest.raises(SearchError, match=r"^cannot use the study in [^\n]*$"):
+        first.ask()
 
 
 def test_failures_are_in_the_file(tmp_path: Path) -> None:

@@ -1,12 +1,19 @@
 """A server and its parties, with the real codec between them and a hand on the wire."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.identity import GroupSecret
 from autofgl.secure import Reveal, SecureSumError, SumClient, SumServer, make_client, make_server
+
+#: What the parties know each other by, unless a test gives them another identity, or none.
+SECRET = b"a secret of the parties"
+#: Settings of parties that the server has no part in.
+OWN = ("identity", "run", "min_parties")
 
 Alter = Callable[[str, str, Payload], Payload]
 
@@ -25,21 +32,32 @@ class SumNetwork:
     Attributes:
         lost_at: Phase from which on a party is lost, by party.
         alter: Changes a message to a party; for tampering.
+        alter_answer: Changes a party's answer; for parties that cheat.
         server_view: All that the server received and sent, in order.
         refusals: Why parties did not answer.
     """
 
-    def __init__(self, mode: str, count: int, **settings: Any) -> None:
+    def __init__(self, mode: str, count: int, folder: Path | None = None, **settings: Any) -> None:
         self.mode = mode
         self.parties = names(count)
+        ledgers = {name: folder / name if folder else None for name in (*self.parties, "server")}
         self.clients: dict[str, SumClient] = {
-            name: make_client(mode, name=name, parties=self.parties, **settings)
+            name: make_client(
+                mode,
+                name=name,
+                parties=self.parties,
+                ledger=ledgers[name],
+                **{"identity": GroupSecret(name, SECRET), **settings},
+            )
             for name in self.parties
         }
-        settings.pop("shared_secret", None)
-        self.server: SumServer = make_server(mode, parties=self.parties, **settings)
+        settings = {key: settings[key] for key in settings if key not in OWN}
+        self.server: SumServer = make_server(
+            mode, parties=self.parties, ledger=ledgers["server"], **settings
+        )
         self.lost_at: dict[str, str] = {}
         self.alter: Alter = lambda phase, name, message: message
+        self.alter_answer: Alter = lambda phase, name, answer: answer
         self.server_view: list[Payload] = []
         self.refusals: list[str] = []
         self.asked: list[str] = []
@@ -64,7 +82,7 @@ class SumNetwork:
             except SecureSumError as error:
                 self.refusals.append(str(error))
                 continue
-            answers[name] = carry(answer)
+            answers[name] = carry(self.alter_answer(phase, name, answer))
             self.server_view.append(answers[name])
         return answers
 
@@ -73,14 +91,16 @@ class SumNetwork:
         tag: str,
         vectors: Mapping[str, Mapping[str, Any]],
         reveal: Reveal = "server",
+        idle: Collection[str] = (),
     ) -> dict[str, Payload]:
-        """Contributions of all parties that are not lost at ``protect``."""
+        """Contributions of all parties that are not lost at ``protect``; the idle send zeros."""
         contributions = {}
         for name, own in vectors.items():
             if self.lost_at.get(name) == "protect":
                 self._gone.add(name)
             if name not in self._gone:
-                sent = self.clients[name].protect(tag, own, reveal=reveal)
+                active = name not in idle
+                sent = self.clients[name].protect(tag, own, reveal=reveal, active=active)
                 contributions[name] = carry(sent)
         self.server_view.extend(contributions.values())
         return contributions

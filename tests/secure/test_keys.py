@@ -7,17 +7,21 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from sum_network import SumNetwork, carry, draw
+from sum_network import SECRET, Alter, SumNetwork, carry, draw
 
 from autofgl.federation.payload import Payload
+from autofgl.identity import GroupSecret
 from autofgl.secure import SecureSumError, SumRefused
-from autofgl.secure.keys import KeyRing, agree, bind_parts, session_id
+from autofgl.secure.keys import KeyRing, Terms, agree, bind_parts, session_id
 
 PARTIES = ("a", "b", "c")
 
 
-def rings(secret: bytes = b"") -> dict[str, KeyRing]:
-    return {name: KeyRing(name, PARTIES, 2, secret) for name in PARTIES}
+TERMS = Terms("run", "shares", PARTIES, 2, 0)
+
+
+def rings(terms: Terms = TERMS, secret: bytes = SECRET) -> dict[str, KeyRing]:
+    return {name: KeyRing(name, terms, 2, GroupSecret(name, secret)) for name in terms.parties}
 
 
 def ask_of(keys: Mapping[str, KeyRing]):  # type: ignore[no-untyped-def]
@@ -65,116 +69,148 @@ def test_boxes_open_at_their_receiver_only() -> None:
             keys[ring].unseal(sender, purpose, tag, box)
 
 
-def publics_of(keys: Mapping[str, KeyRing]) -> dict[str, bytes]:
-    return {name: ring.phases["keys"]({})["public"] for name, ring in keys.items()}
+def drawn(keys: Mapping[str, KeyRing]) -> Payload:
+    """Everybody's fresh public keys and signatures, as the server passes them on."""
+    answers = {name: ring.phases["keys"]({}) for name, ring in keys.items()}
+    return {
+        f"{field}s": {name: answer[field] for name, answer in answers.items()}
+        for field in ("public", "signature")
+    }
 
 
 def test_bad_rosters_are_refused() -> None:
-    publics = publics_of(rings())
-    cases = {
-        "another key for a": {**publics, "a": bytes(32)},
-        "unknown parties: mallory": {**publics, "mallory": bytes(32)},
-        "wants 2 or more": {"a": publics["a"]},
-        "all different": {"a": publics["a"], "b": publics["a"]},
-        "is not valid": {**publics, "b": bytes(32)},
-        "should map names to bytes": {**publics, "b": b"short"},
-    }
-    for why, roster in cases.items():
-        ring = rings()["a"]
-        own = ring.phases["keys"]({})["public"]
-        renewed = {name: own if key == publics["a"] else key for name, key in roster.items()}
+    def roster(**changed: bytes) -> tuple[KeyRing, Payload]:
+        keys = rings()
+        message = drawn(keys)
+        return keys["a"], {**message, "publics": {**message["publics"], **changed}}
+
+    for why, (ring, message) in {
+        "another key for a": roster(a=bytes(32)),
+        "unknown parties: mallory": roster(mallory=bytes(32)),
+        "should map names to bytes": roster(b=b"short"),
+    }.items():
         with pytest.raises(SecureSumError, match=why):
-            ring.phases["roster"]({"publics": renewed})
+            ring.phases["roster"](message)
+    ring, message = roster(b=bytes(32))
+    assert ring.phases["roster"](message) == {"unsigned": ["b"]}
+    ring, message = roster()
+    own = {"a": message["publics"]["a"]}
+    with pytest.raises(SumRefused, match="wants 2 or more"):
+        ring.phases["roster"]({**message, "publics": own})
+    with pytest.raises(SumRefused, match="all different"):
+        ring.phases["roster"]({**message, "publics": {**own, "b": own["a"]}})
+    with pytest.raises(SecureSumError, match="malformed"):
+        ring.phases["roster"]({"publics": message["publics"]})
+
+
+def test_a_key_that_is_signed_and_not_valid_is_refused() -> None:
+    """X25519 has public keys that give everybody the same secret; even their owner may not."""
+    keys = rings()
+    message = drawn(keys)
+    forged = keys["b"]._identity.sign(keys["b"]._claim("b", bytes(32)))  # type: ignore[union-attr]
+    message["publics"]["b"], message["signatures"]["b"] = bytes(32), forged
+    with pytest.raises(SecureSumError, match="the public key of 'b' is not valid"):
+        keys["a"].phases["roster"](message)
 
 
 def test_phases_out_of_order_are_refused() -> None:
     keys = rings()
-    for phase in ("roster", "lead", "group"):
+    nothing: Payload = {"publics": {}, "signatures": {}, "box": b""}
+    for phase in ("roster", "group"):
         with pytest.raises(SumRefused):
-            keys["a"].phases[phase]({"publics": {}, "leader": "a"})
+            keys["a"].phases[phase](nothing)
     agree(ask_of(keys), PARTIES, 2)
-    publics = dict.fromkeys(PARTIES, bytes(32))
-    for phase in ("roster", "lead", "group"):
+    for phase in ("roster", "group"):
         with pytest.raises(SumRefused):
-            keys["a"].phases[phase]({"publics": publics, "leader": "a"})
+            keys["a"].phases[phase](nothing)
 
 
-def test_a_leader_that_never_led_gives_no_key() -> None:
+def test_the_first_of_the_roster_leads_and_nobody_else() -> None:
     keys = rings()
-    publics = publics_of(keys)
-    keys["a"].phases["roster"]({"publics": publics})
-    with pytest.raises(SecureSumError, match="got no group key"):
-        keys["a"].phases["group"]({"leader": "a"})
+    message = drawn(keys)
+    answers = {name: ring.phases["roster"](message) for name, ring in keys.items()}
+    assert [name for name, answer in answers.items() if "boxes" in answer] == ["a"]
     with pytest.raises(SecureSumError, match="refuses a message"):
-        keys["a"].phases["group"]({"leader": "b", "box": bytes(60)})
+        keys["b"].phases["group"]({"box": answers["a"]["boxes"]["c"]})
+    foreign = keys["c"].seal("b", "group", "", bytes(32))
+    with pytest.raises(SecureSumError, match="refuses a message"):
+        keys["b"].phases["group"]({"box": foreign})
+    keys["b"].phases["group"]({"box": answers["a"]["boxes"]["b"]})
+
+
+def test_a_group_key_of_another_length_is_refused() -> None:
+    keys = rings()
+    message = drawn(keys)
+    for ring in keys.values():
+        ring.phases["roster"](message)
+    with pytest.raises(SecureSumError, match="got no group key from 'a'"):
+        keys["b"].phases["group"]({"box": keys["a"].seal("b", "group", "", b"short")})
 
 
 def test_the_session_names_every_key() -> None:
-    publics = publics_of(rings())
+    publics = drawn(rings())["publics"]
     assert session_id(publics) == session_id(dict(reversed(publics.items())))
     assert session_id(publics) != session_id({**publics, "a": bytes(32)})
 
 
-class Between:
-    """A server that puts itself between the parties: each gets its keys for the others'."""
-
-    def __init__(self, keys: Mapping[str, KeyRing]) -> None:
-        self.keys = keys
-        self.twins = rings()
-        self.twin_publics = publics_of(self.twins)
-
-    def roster(self) -> None:
-        for name, ring in self.keys.items():
-            own = ring.phases["keys"]({})["public"]
-            ring.phases["roster"]({"publics": {**self.twin_publics, name: own}})
-            twin = self.twins["b" if name == "a" else "a"]
-            twin.session = ring.session
-            secret = twin._pair_secret(twin._private, name, own, ring.session)  # type: ignore[arg-type]
-            twin._pairs[name] = secret
-
-    def reads_the_group_key(self) -> bool:
-        boxes = self.keys["a"].phases["lead"]({})["boxes"]
-        try:
-            self.twins["b"].unseal("a", "group", "", boxes["b"])
-        except SecureSumError:
-            return False
-        return True
-
-
-def test_a_shared_secret_keeps_a_cheating_server_out() -> None:
-    """Without it a server that swaps public keys reads along, which docs/security.md admits."""
-    open_door = Between({"a": rings()["a"]})
-    open_door.roster()
-    assert open_door.reads_the_group_key()
-    closed_door = Between({"a": rings(b"told by hand")["a"]})
-    closed_door.roster()
-    assert not closed_door.reads_the_group_key()
-
-
-def test_parties_with_different_shared_secrets_do_not_agree() -> None:
+def test_parties_with_different_secrets_do_not_agree() -> None:
     network = SumNetwork("shares", 2)
-    network.clients["p00"]._ring._salt = bytes(32)  # type: ignore[attr-defined]
-    with pytest.raises(SecureSumError, match="key exchange needs 2 parties"):
-        network.ready()
-    assert "tampered" in network.refusals[0]
-
-
-def test_malformed_public_keys_are_named() -> None:
-    with pytest.raises(SecureSumError, match="malformed public key of a"):
-        agree(lambda phase, messages: {"a": {"public": b"x"}}, PARTIES, 1)
-
-
-def test_nobody_to_lead() -> None:
-    network = SumNetwork("ckks", 2)
-    network.lost_at = {"p00": "lead", "p01": "lead"}
-    with pytest.raises(SecureSumError, match="needs 2 parties, 0 answered"):
+    network.clients["p00"]._ring._identity = GroupSecret("p00", bytes(32))  # type: ignore[attr-defined]
+    with pytest.raises(SecureSumError, match="do not believe the keys of p00, p01: check that all"):
         network.ready()
 
 
-def test_the_settings_hide_the_shared_secret() -> None:
-    network = SumNetwork("shares", 2, shared_secret=b"told by hand").ready()
-    assert "hand" not in repr(vars(network.clients["p00"]))
+def test_parties_without_identities_agree_among_themselves_only() -> None:
+    """Sums may be used without an engine; a party with an identity has no part in that."""
+    network = SumNetwork("shares", 2, identity=None).ready()
     assert network.sum("t", draw(network.parties))["w"].size == 40
+    network.clients["p00"]._ring._identity = GroupSecret("p00", SECRET)  # type: ignore[attr-defined]
+    with pytest.raises(SecureSumError, match=r"1 are left; the others do not .* p01"):
+        network.ready()
+
+
+def spoil(phase: str, **wrong: object) -> Alter:
+    """One party's answers, or what it claims, are not what they should be."""
+    return lambda at, name, answer: {**answer, **wrong} if (at, name) == (phase, "p00") else answer
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        spoil("keys", public=b"short"),
+        spoil("keys", public=7),
+        spoil("keys", signature="text"),
+        spoil("keys", signature=bytes(1 << 20)),
+        spoil("keys", signature=bytes(32)),
+        spoil("roster", session=b"other"),
+        spoil("roster", unsigned=["p01", "p02", "p03"], session=b""),
+        spoil("roster", unsigned=3, session=b""),
+        spoil("roster", boxes={"p01": 7}),
+        spoil("roster", boxes={}),
+        spoil("roster", boxes={f"p0{index}": bytes(60) for index in range(4)}),
+    ],
+)
+def test_one_party_that_answers_nonsense_is_left_out(spoiled: Alter) -> None:
+    network = SumNetwork("shares", 4)
+    network.alter_answer = spoiled
+    network.ready()
+    assert network.server._session.roster == ("p01", "p02", "p03")  # type: ignore[attr-defined]
+    assert len({network.clients[name]._ring.session for name in network.parties[1:]}) == 1  # type: ignore[attr-defined]
+
+
+def test_nobody_answers() -> None:
+    network = SumNetwork("ckks", 2)
+    network.lost_at = {"p00": "group", "p01": "group"}
+    with pytest.raises(SecureSumError, match="0 are left; no answer from p00, p01"):
+        network.ready()
+
+
+def test_the_fewest_parties_of_a_site_count_for_the_roster() -> None:
+    network = SumNetwork("shares", 4, threshold=3, min_parties=4)
+    network.lost_at = {"p03": "keys"}
+    with pytest.raises(SecureSumError, match="needs 3 parties, 0 are left"):
+        network.ready()
+    assert "p00 wants 4 or more" in network.refusals[0]
 
 
 def test_parts_are_bound_unambiguously() -> None:

@@ -18,7 +18,7 @@ class SumParty(Party):
     operations: ClassVar[frozenset[str]] = frozenset({"secure", "train", "update", "die"})
 
     def __init__(self, context: Context, mode: str) -> None:
-        self.sums = make_client(mode, name=context.name, parties=context.parties)
+        self.sums = make_client(mode, name=context.name, parties=context.parties, threshold=2)
         self.own = np.full(1000, 1.0 + context.parties.index(context.name), np.float32)
 
     def secure(self, payload: Payload) -> Payload:
@@ -40,7 +40,7 @@ def test_secure_sums_over_the_engine(mode: str, strict: bool) -> None:
     federation = InProcess(
         dict.fromkeys(NAMES, lambda context: SumParty(context, mode)), strict=strict
     )
-    server = make_server(mode, parties=NAMES)
+    server = make_server(mode, parties=NAMES, threshold=2)
 
     def ask(phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
         each = {name: {"phase": phase, "message": m} for name, m in messages.items()}

@@ -1,5 +1,6 @@
 """Watches the traffic: what the server gets, alone or combined, is no party's vector."""
 
+import contextlib
 import itertools
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.exceptions import InvalidTag
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sum_network import SumNetwork, draw
@@ -16,6 +18,7 @@ from autofgl.federation.payload import Payload, encode
 from autofgl.secure import SecureSumError, ckks
 from autofgl.secure.ckks.cipher import SEED_BYTES, Cipher
 from autofgl.secure.keys import _expand
+from autofgl.secure.shares.client import cover_cipher
 from autofgl.secure.shares.masks import (
     FRACTION_BITS,
     add_stream,
@@ -28,7 +31,7 @@ SECURE = ["ckks", "shares", "shares-additive"]
 
 
 def watched(mode: str, reveal: str, lost_at: dict[str, str] | None = None) -> Any:
-    network = SumNetwork(mode, 4, **({"threshold": 2} if mode == "shares" else {})).ready()
+    network = SumNetwork(mode, 5, threshold=3).ready()
     network.lost_at = lost_at or {}
     vectors = draw(network.parties)
     if reveal == "server":
@@ -89,7 +92,7 @@ def test_ciphertexts_do_not_decrypt_with_anything_the_server_has(reveal: str) ->
     assert len(keys) >= 5
     for key in keys:
         seeds = {_expand(key, "ckks", "", size=SEED_BYTES), (key * 4)[:SEED_BYTES]}
-        for cipher in (Cipher(seed, 4) for seed in seeds if len(seed) == SEED_BYTES):
+        for cipher in (Cipher(seed, 5) for seed in seeds if len(seed) == SEED_BYTES):
             for ciphertext in ciphertexts:
                 with pytest.raises(SecureSumError, match="does not decrypt"):
                     cipher.decrypt([ciphertext], 40)
@@ -111,8 +114,9 @@ def masks_of(network: SumNetwork, size: int) -> list[Any]:
     for leaf in (leaf for message in network.server_view for leaf in leaves(message)):
         if isinstance(leaf, bytes) and len(leaf) == 32:
             keys.add(leaf)
-    for secret in rebuilt_secrets(network):
+    for secret in rebuilt_secrets(network, "shares").values():
         keys.add(self_mask_key(secret))
+    keys |= uncovered_seeds(network)
     streams = []
     for key in sorted(keys):
         stream = np.zeros(size, np.uint64)
@@ -121,18 +125,30 @@ def masks_of(network: SumNetwork, size: int) -> list[Any]:
     return streams
 
 
-def rebuilt_secrets(network: SumNetwork) -> list[bytes]:
-    given = [message["shares"] for message in network.server_view if list(message) == ["shares"]]
-    if len(given) < 2:
-        return []
+def rebuilt_secrets(network: SumNetwork, key: str) -> dict[str, bytes]:
+    """The secrets of which the server got shares, by owner."""
+    given = [m[key] for m in network.server_view if sorted(m) == ["covers", "shares"]]
+    if len(given) < 3:
+        return {}
     roster = network.server._session.roster  # type: ignore[attr-defined]
-    answering = [name for name in roster if name not in network._gone][:2]
+    answering = [name for name in roster if name not in network._gone][:3]
     points = [roster.index(name) + 1 for name in answering]
     weight = lagrange_weights(points)
-    return [
-        combine_shares({p: given[i][owner] for i, p in enumerate(points)}, weight)
+    return {
+        owner: combine_shares({p: given[i][owner] for i, p in enumerate(points)}, weight)
         for owner in given[0]
-    ]
+    }
+
+
+def uncovered_seeds(network: SumNetwork) -> set[bytes]:
+    """The pairwise masks with lost parties that the server can read in the end."""
+    seeds = set()
+    covers = [message["cover"] for message in network.server_view if "cover" in message]
+    for secret, cover in itertools.product(rebuilt_secrets(network, "covers").values(), covers):
+        with contextlib.suppress(InvalidTag):
+            text = cover_cipher(secret).decrypt(bytes(12), cover, b"")
+            seeds |= {text[start : start + 32] for start in range(0, len(text), 32)}
+    return seeds
 
 
 @pytest.mark.parametrize("reveal", ["server", "parties"])
@@ -141,8 +157,8 @@ def test_no_combination_of_masks_uncovers_a_vector(lost_at: dict[str, str], reve
     network, vectors = watched("shares", reveal, lost_at)
     size = 4  # a few words are enough to tell
     masks = [mask[:size] for mask in masks_of(network, 40)]
-    secrets = len(rebuilt_secrets(network))
-    assert secrets >= 2
+    assert len(rebuilt_secrets(network, "shares")) >= 3
+    assert len(uncovered_seeds(network)) == {0: 0, 1: 4, 2: 6}[len(lost_at)]
     covered = {
         message["words"].tobytes(): message["words"][:size]
         for message in network.server_view

@@ -142,7 +142,7 @@ def test_below_the_threshold_the_run_ends_and_says_so(small_clients: list[Client
 
 
 def test_shares_survive_a_lost_client(small_clients: list[ClientGraph]) -> None:
-    method = make("fedavg", small_clients, secure="shares", rounds=5)
+    method = make("fedavg", small_clients, secure="shares", secure_threshold=2, rounds=5)
     rounds(method, 2)
     method.federation.drop("client-2")
     plain = make("fedavg", small_clients, rounds=5)

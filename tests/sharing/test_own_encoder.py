@@ -237,7 +237,7 @@ def test_two_clients_work_in_every_mode(small_graph: ClientGraph, tmp_path: Path
 
 
 def test_a_lost_client_does_not_end_the_training(skewed: list[ClientGraph]) -> None:
-    method = make("sfgnn", skewed, secure="shares", rounds=5)
+    method = make("sfgnn", skewed, secure="shares", secure_threshold=2, rounds=5)
     rounds(method, 2)
     method.federation.drop("client-1")
     assert method.step()["clients"] == 2

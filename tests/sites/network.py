@@ -37,6 +37,8 @@ class Network:
         self._random = random.Random(0)
         self._devices: dict[bytes, int] = {}
         self.carried = self.dropped = 0
+        #: Addresses of machines that reach nobody for now.
+        self.cut: set[str] = set()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._carry, daemon=True)
         try:
@@ -87,7 +89,8 @@ class Network:
             while True:
                 packet = os.read(device, 65536)
                 self.carried += 1
-                if self._random.random() < self._loss:
+                ends = {".".join(map(str, packet[at : at + 4])) for at in (12, 16)}
+                if self.cut & ends or self._random.random() < self._loss:
                     self.dropped += 1
                 else:
                     due = time.monotonic() + self._delay

@@ -110,7 +110,8 @@ class Operators:
         for process in self._commands:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            if process.stdout is not None and not process.stdout.closed:
+                process.communicate()
         stop_kits(self.kits / "server", *(self.kit(name) for name in self.names))
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from autofgl.config import check_config, sort_settings
 from autofgl.errors import FederationError, PartiesReturned, UserError
 from autofgl.execution import DataSummary
-from autofgl.federation.payload import write_payload
+from autofgl.federation.checkpoints import Label, write_state
 from autofgl.methods.catalog import find_method
 from autofgl.runs.folder import RunFolder
 from autofgl.sites import coordinator as module
@@ -54,8 +54,11 @@ def make(tmp_path: Path, said: StringIO, grace: float = 0.0, **settings: Any) ->
 
 def reach(tmp_path: Path, at: int, *parties: str) -> None:
     """A checkpoint in which these parties have a part."""
-    path = tmp_path / "run" / "checkpoint" / f"round-{at:08d}" / "server.afp"
-    write_payload(path, {"parties": list(parties)})
+    tag = f"round-{at:08d}"
+    path = tmp_path / "run" / "checkpoint" / tag / "server.afp"
+    write_state(
+        path, Label(RunFolder(tmp_path / "run").manifest.run, tag), {"parties": list(parties)}
+    )
 
 
 def test_a_run_begins_with_all_sites(tmp_path: Path, said: StringIO) -> None:

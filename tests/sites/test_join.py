@@ -11,6 +11,7 @@ from autofgl.errors import UserError
 from autofgl.federation.party import Context, Refused
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
+from autofgl.identity import GroupSecret
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.sites.join import TEMPLATE, LocalSite, Policy, SiteConfig
 
@@ -44,7 +45,8 @@ def opening(**more: Any) -> dict[str, Any]:
 
 def build(config: SiteConfig, **more: Any) -> Any:
     return LocalSite(config.model_dump()).build(
-        opening(**more), Context(NAMES[0], NAMES, NoPeers())
+        opening(**more),
+        Context(NAMES[0], NAMES, NoPeers(), identity=GroupSecret(NAMES[0], bytes(32))),
     )
 
 

@@ -9,6 +9,7 @@ import typer
 
 from autofgl.cli.show import console, show_clients, show_line, show_ranked, show_result
 from autofgl.errors import UserError
+from autofgl.identity import read_secret
 
 if TYPE_CHECKING:
     from autofgl.runs.folder import Result
@@ -32,6 +33,14 @@ Out: TypeAlias = Annotated[
     Path | None, typer.Option(help="Run folder. [default: a new one in runs/]")
 ]
 Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Resume the run in this folder.")]
+Secret: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="File with a secret that all sites have and the server does not; they prove who they "
+        "are with it, besides their certificates.",
+    ),
+]
 
 
 def run_command(
@@ -74,14 +83,17 @@ def run_command(
     data_root: DataRoot = None,
     out: Out = None,
     resume: Resume = None,
+    secret: Secret = None,
 ) -> None:
     """Run a method; the run folder gets the model, history, results and a report."""
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
     given = {key: value for key, value in given.items() if value is not None}
-    result = _start(given, config, out) if resume is None else _resume(resume, given, config, out)
-    show_result(result)
+    if resume is None:
+        show_result(_start(given, config, out, secret))
+    else:
+        show_result(_resume(resume, given, config, out, secret))
 
 
 def predict_command(
@@ -125,7 +137,9 @@ def diagnose_command(
     )
 
 
-def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Result":
+def _start(
+    given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
+) -> "Result":
     from autofgl import api
     from autofgl.config import check_config, parse_settings, sort_settings
     from autofgl.methods.catalog import METHODS
@@ -144,14 +158,22 @@ def _start(given: dict[str, Any], file: Path | None, out: Path | None) -> "Resul
     for notice in layers.notices:
         print(f"autofgl: {notice}", file=sys.stderr)
     folder = out or api.default_folder(config)
+    if secret is not None:
+        read_secret(secret)
     RunFolder.check_new(folder)
     begin = time.perf_counter()
     clients = api.load_clients(config, layers)
     show_clients(clients, time.perf_counter() - begin)
-    return api.start_run(config, clients, folder, console())
+    return api.start_run(config, clients, folder, console(), secret)
 
 
-def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | None) -> "Result":
+def _resume(
+    folder: Path,
+    given: dict[str, Any],
+    file: Path | None,
+    out: Path | None,
+    secret: Path | None,
+) -> "Result":
     from autofgl import api
     from autofgl.config import check_config, sort_settings
     from autofgl.methods.catalog import absolute_name
@@ -162,8 +184,8 @@ def _resume(folder: Path, given: dict[str, Any], file: Path | None, out: Path | 
     if "method" in given:
         given["method"] = absolute_name(given["method"])
     if file or out or any(values.get(key) != value for key, value in given.items()):
-        way = "give --resume DIR and --budget only"
+        way = "give --resume DIR, --budget and --secret only"
         raise UserError(f"a resumed run keeps its configuration: {way}")
     for notice in sort_settings(check_config(values)).notices:
         print(f"autofgl: {notice}", file=sys.stderr)
-    return api.resume(folder, budget=budget, console=console())
+    return api.resume(folder, budget=budget, secret=secret, console=console())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from autofgl.cli.run import Out, Resume
+from autofgl.cli.run import Out, Resume, Secret
 from autofgl.cli.show import console, show_line, show_result, show_table
 from autofgl.errors import UserError
 from autofgl.runs.folder import RunFolder, read_config_file
@@ -61,12 +61,13 @@ def join_command(
     state: Annotated[
         Path | None, typer.Option(help="Folder for checkpoints. [default: KIT/state]")
     ] = None,
+    secret: Secret = None,
 ) -> None:
     """Join as a site, with its own graph and policy, until Ctrl-C."""
     from autofgl.sites.provisioning import open_kit, prepare_site, run_kit
 
     opened = open_kit(kit, site=True)
-    prepare_site(opened, graph, policy, state)
+    prepare_site(opened, graph, policy, state, secret)
     run_kit(opened, show_line)
 
 

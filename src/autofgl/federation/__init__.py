@@ -100,11 +100,22 @@ class Federation(Protocol):
     def drop(self, party: str) -> None:
         """Go on without a party."""
 
-    def checkpoint(self, tag: str) -> None:
-        """Have every party keep its state under a tag, at its own place."""
+    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
+        """Have every party keep its state under a tag of a run, at its own place.
 
-    def restore(self, tag: str) -> None:
-        """Have every party load the state that it kept under a tag."""
+        Returns:
+            The digest of each party's file.
+        """
+
+    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+        """Have parties load the states that they kept under a tag, once all files are verified.
+
+        Args:
+            digests: Whose states, and the digests that their files must have.
+
+        Raises:
+            CheckpointError: A file is missing or damaged; no party has loaded anything.
+        """
 
     def forget(self, tag: str) -> None:
         """Have every party delete the state that it kept under a tag."""

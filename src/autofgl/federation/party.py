@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias
 
 from autofgl.errors import AutoFGLError, for_others, one_line
-from autofgl.federation.payload import CheckpointError, Payload, read_payload, write_payload
+from autofgl.federation.payload import Payload
 from autofgl.identity import Identity
 
 
@@ -82,44 +82,6 @@ class Party:
 
 #: Builds a party where it is to live.
 PartyFactory: TypeAlias = Callable[[Context], Party]
-
-
-class PartyStates:
-    """States of parties on disk: ``FOLDER/TAG/PARTY.afp``, each written whole or not at all.
-
-    The folder is made here, once. When it is missing later, somebody has deleted it.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(
-                f"cannot make folder {folder} for checkpoints: {error.strerror}"
-            ) from error
-
-    def save(self, tag: str, name: str, party: Party) -> None:
-        """Keep a party's state under a tag."""
-        if not self._folder.is_dir():
-            raise CheckpointError(
-                f"folder {self._folder} was deleted while the run was using it: start the run again"
-            )
-        write_payload(self._file(tag, name), party.state())
-
-    def restore(self, tag: str, name: str, party: Party) -> None:
-        """Bring a party back to the state that it kept under a tag."""
-        party.load_state(read_payload(self._file(tag, name)))
-
-    def remove(self, tag: str, name: str) -> None:
-        """Delete what a party kept under a tag."""
-        file = self._file(tag, name)
-        file.unlink(missing_ok=True)
-        if file.parent.is_dir() and not any(file.parent.iterdir()):
-            file.parent.rmdir()
-
-    def _file(self, tag: str, name: str) -> Path:
-        return self._folder / tag / f"{name}.afp"
 
 
 def one_torch_thread() -> None:

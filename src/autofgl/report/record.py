@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,13 +43,14 @@ class RunRecord:
         """Read a run folder.
 
         Raises:
-            UserError: There is no run.
+            UserError: There is no run, or a file of it is damaged.
         """
         folder = RunFolder.open(path)
+        folder.check_pages()
         rows = [row for row in read_history(folder.history) if isinstance(row, dict)]
         history = [row for row in rows if is_number(row.get("round"))]
-        result, data = _json(folder.result), _json(folder.data)
-        return cls(folder.read_config(), history, result, data, *_networks(path))
+        result = folder.read_result() if folder.finished else {}
+        return cls(folder.read_config(), history, result, folder.read_data(), *_networks(path))
 
     @property
     def finished(self) -> bool:
@@ -112,14 +112,6 @@ def _dicts(value: Any) -> list[Row]:
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         return []
     return value
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _networks(path: Path) -> tuple[NetworkSpec | None, dict[str, NetworkSpec]]:

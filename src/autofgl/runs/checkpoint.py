@@ -1,66 +1,125 @@
-"""Checkpoints of a run: the parties' states first, then the server's, which makes it valid."""
+"""Checkpoints of a run: the parties' states first, then the server's, which makes it valid.
 
+``TAG/parties/NAME.afp`` has the state of a party that lives here, ``TAG/server.afp`` the server's,
+with the digests of all parties' files. A checkpoint is restored as a whole or not at all.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 
 from autofgl.errors import UserError
 from autofgl.federation import Federation
-from autofgl.federation.payload import Payload, read_payload, write_payload
+from autofgl.federation.checkpoints import CheckpointError, Label, read_state, write_state
+from autofgl.federation.payload import Payload
+
+#: How many are kept: the newest, and one to go back to should it be damaged.
+KEPT = 2
 
 _SERVER = "server.afp"
 
 
-def save(folder: Path, at: int, state: Payload, federation: Federation) -> None:
+def save(folder: Path, at: int, state: Payload, federation: Federation, run: str = "") -> None:
     """Keep the state of a round and delete older ones.
 
     A crash at any moment leaves the previous checkpoint valid: the new one counts only once its
     server file is there, and only then are older ones deleted. While a party is lost, the last
     checkpoint that it has a part in is kept, for its return.
     """
-    tag = f"round-{at:08d}"
-    others = [other for other in _tags(folder) if other != tag]
-    older = [other for other in others if set(federation.parties) >= set(_parties(folder, other))]
-    federation.checkpoint(tag)
-    whole = {**state, "parties": list(federation.parties), "traffic": federation.meter.state()}
-    write_payload(folder / tag / _SERVER, whole)
-    for other in older:
-        federation.forget(other)
+    tag = _tag(at)
+    before = [other for other in _tags(folder) if other < tag]
+    if (folder / tag).exists():
+        federation.forget(tag)  # left by a crash, or damaged: the run went back and made it again
+    digests = federation.checkpoint(tag, run)
+    parties = {"parties": list(digests), "digests": dict(digests)}
+    whole = {**state, **parties, "traffic": federation.meter.state()}
+    write_state(folder / tag / _SERVER, Label(run, tag), whole)
+    complete = [other for other in before if (folder / other / _SERVER).is_file()]
+    kept = {tag, *complete[1 - KEPT :]}
+    last = {party: other for other in complete for party in _parties(folder, other, run)}
+    kept |= {last[party] for party in last if party not in federation.parties}
+    for other in _tags(folder):
+        if other not in kept:
+            federation.forget(other)
 
 
-def load_latest(folder: Path, federation: Federation) -> Payload:
+def load_latest(
+    folder: Path,
+    federation: Federation,
+    run: str = "",
+    *,
+    accept: Callable[[Payload], None] | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> Payload:
     """Bring all parties back to a checkpoint and return the server's state.
 
     It is the newest of those in which the most of these parties have a part. So a party that was
     lost and is there again takes part from its last checkpoint on, and the rounds that the others
     made without it are made again, with it.
+
+    Args:
+        run: The run that it must be of.
+        accept: Raises ``CheckpointError`` for a server's state that cannot be gone on with.
+        notice: Told when a checkpoint is damaged and the one before it is used.
+
+    Raises:
+        UserError: There is no checkpoint, or none that is whole.
     """
-    valid = [tag for tag in _tags(folder) if (folder / tag / _SERVER).exists()]
-    if not valid:
-        raise UserError(f"{folder} holds no checkpoint")
     here = set(federation.parties)
-    tag = max(valid, key=lambda tag: (len(here & set(_parties(folder, tag))), tag))
-    state = read_payload(folder / tag / _SERVER)
-    for party in here - set(state["parties"]):
-        federation.drop(party)
-    federation.restore(tag)
-    federation.meter.load_state(state["traffic"])
-    return state
+    states: dict[str, Payload] = {}
+    problems: dict[str, CheckpointError] = {}
+    for tag in _complete_tags(folder):
+        try:
+            states[tag] = read_state(folder / tag / _SERVER, Label(run, tag))
+        except CheckpointError as error:
+            problems[tag] = error
+    by_parts = sorted(states, key=lambda tag: (len(here & set(states[tag]["parties"])), tag))
+    for tag in reversed(by_parts):
+        state = states[tag]
+        try:
+            if accept is not None:
+                accept(state)
+            digests = {name: str(state["digests"][name]) for name in here & set(state["parties"])}
+            federation.restore(tag, digests, run)
+        except CheckpointError as error:
+            problems[tag] = error
+            continue
+        for party in here - set(state["parties"]):
+            federation.drop(party)
+        federation.meter.load_state(state["traffic"])
+        if notice is not None:
+            for other in sorted(other for other in problems if other > tag):
+                notice(f"{problems[other]}: going back to {tag}")
+        return state
+    if not problems:
+        raise UserError(f"{folder} holds no checkpoint")
+    raise UserError(f"{problems[max(problems)]}; no other can be used: start the run again")
 
 
 def exists(folder: Path) -> bool:
-    """Whether there is a valid checkpoint."""
-    return any((folder / tag / _SERVER).exists() for tag in _tags(folder))
+    """Whether there is a checkpoint that was completed, damaged meanwhile or not."""
+    return bool(_complete_tags(folder))
 
 
-def last_part(folder: Path, party: str) -> str:
+def last_part(folder: Path, party: str, run: str = "") -> str:
     """The newest checkpoint in which a party has a part; empty if there is none."""
-    return max((tag for tag in _tags(folder) if party in _parties(folder, tag)), default="")
+    return max((tag for tag in _tags(folder) if party in _parties(folder, tag, run)), default="")
 
 
-def _parties(folder: Path, tag: str) -> list[str]:
-    """Who has a part in a checkpoint; nobody in one that was not completed."""
-    file = folder / tag / _SERVER
-    return list(read_payload(file)["parties"]) if file.exists() else []
+def _parties(folder: Path, tag: str, run: str) -> list[str]:
+    """Who has a part in a checkpoint; nobody in one that was not completed or is damaged."""
+    try:
+        return list(read_state(folder / tag / _SERVER, Label(run, tag))["parties"])
+    except CheckpointError:
+        return []
+
+
+def _complete_tags(folder: Path) -> list[str]:
+    return [tag for tag in _tags(folder) if (folder / tag / _SERVER).exists()]
 
 
 def _tags(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("round-*") if path.is_dir())
+
+
+def _tag(at: int) -> str:
+    return f"round-{at:08d}"

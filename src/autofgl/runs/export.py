@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_bytes, write_text
 from autofgl.errors import UserError
+from autofgl.runs.manifest import Manifest, parse_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,13 +51,10 @@ def save_models(
 def read_description(folder: Path) -> dict[str, Any]:
     """What ``model.json`` says."""
     path = folder / "model.json"
-    try:
-        description = json.loads(path.read_text())
-    except OSError as error:
-        raise UserError(f"{folder} holds no model: is it a finished run?") from error
-    except ValueError as error:
-        raise UserError(f"{path} is damaged: {error}") from error
-    if not isinstance(description, dict) or description.get("format") != 1:
+    if not path.is_file():
+        raise UserError(f"{folder} holds no model: is it a finished run?")
+    description = parse_json(path, Manifest.read(folder).content(path.name))
+    if description.get("format") != 1:
         raise UserError(f"{path} is not a model description of this version")
     return description
 
@@ -83,10 +81,11 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     network = description.get("networks", {}).get(chosen, description["network"])
     model = empty_network(spec_from_json(network))
     path = folder / "model.safetensors"
+    data = Manifest.read(folder).content(path.name)
     try:
-        flat = safetensors.torch.load(path.read_bytes())
+        flat = safetensors.torch.load(data)
         model.load_state_dict({key: flat[_key(chosen, key)] for key in model.state_dict()})
-    except (OSError, safetensors.SafetensorError, KeyError, RuntimeError) as error:
+    except (safetensors.SafetensorError, KeyError, RuntimeError) as error:
         raise UserError(f"{path} is missing or damaged: {error}") from error
     return model.eval()
 

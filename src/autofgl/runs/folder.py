@@ -1,6 +1,5 @@
 """The run folder: where everything of a run lies, and a finished run in Python."""
 
-import errno
 import importlib.metadata
 import json
 import platform
@@ -15,19 +14,21 @@ import yaml
 
 from autofgl.atomic import write_text
 from autofgl.errors import RunFolderError, UserError
+from autofgl.runs.bounded_yaml import parse_yaml
+from autofgl.runs.lock import LOCK_FILE, locked
+from autofgl.runs.manifest import Manifest, parse_json
 
 if TYPE_CHECKING:
     from torch import nn
 
 _PACKAGES = ("autofgl", "torch", "torch-geometric", "numpy", "scipy")
-_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 
 class RunFolder:
     """Paths of one run. ``config.yaml`` marks a run; ``result.json`` marks a finished one.
 
-    ``data.json`` has sizes, cut and digests of the graphs that the run was started on,
-    ``history.jsonl`` a line for each round.
+    ``run.json`` has the run's id and digests of its files, ``data.json`` sizes, cut and digests of
+    the graphs that the run was started on, ``history.jsonl`` a line for each round.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,22 +44,33 @@ class RunFolder:
         """Whether the run has its result."""
         return self.result.exists()
 
+    @property
+    def manifest(self) -> Manifest:
+        """The run's id, and the digests of its files."""
+        return Manifest.read(self.path)
+
     @staticmethod
     def check_new(path: Path) -> None:
         """Refuse a folder that no run can be started in."""
         if (path / "config.yaml").exists():
             ways = f"resume it (--resume {path}) or choose another --out"
             raise UserError(f"{path} holds another run: {ways}")
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or _names(path) - {LOCK_FILE}):
             raise UserError(f"{path} is not an empty folder: choose another --out")
 
     @classmethod
-    def create(cls, path: Path, config: dict[str, Any]) -> "RunFolder":
-        """Start a run in a new or empty folder."""
+    def create(cls, path: Path, config: dict[str, Any], data: str | None = None) -> "RunFolder":
+        """Start a run in a new or empty folder, with the text of ``data.json`` if there is one."""
         cls.check_new(path)
         folder = cls(path)
         try:
-            write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
+            path.mkdir(parents=True, exist_ok=True)
+            with locked(path):
+                cls.check_new(path)
+                write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
+                if data is not None:
+                    write_text(folder.data, data)
+                folder.seal()
         except OSError as error:
             raise UserError(f"cannot write to {path}: {error.strerror}") from error
         return folder
@@ -71,6 +83,20 @@ class RunFolder:
             raise UserError(f"{path} holds no run (no config.yaml in it)")
         return folder
 
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep other processes from working in the folder, while a run goes on in it."""
+        with locked(self.path):
+            yield
+
+    def seal(self, *names: str) -> None:
+        """Note the digests of the files that a run begins with, and of these, and of no others."""
+        first = [file.name for file in (self.config, self.data) if file.exists()]
+        before = self.manifest
+        after = (before if before.run else Manifest.new(self.path)).sealed(first, names)
+        if after != before:
+            after.write()
+
     def require(self) -> None:
         """Make sure that the folder of a run that is going on is still there."""
         if not self.config.is_file():
@@ -79,30 +105,51 @@ class RunFolder:
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
-        """Turn whatever the loss of the folder makes a run raise into a :class:`RunFolderError`."""
+        """Turn whatever the loss of the folder makes a run raise into a :class:`RunFolderError`,
+        and so a disk that is full, or cannot be written any more.
+        """
         try:
             yield
         except RunFolderError:
             raise
         except Exception as error:
             self.require()
-            if isinstance(error, OSError) and error.errno in _UNWRITABLE:
-                raise RunFolderError(f"cannot write to {self.path}: {error.strerror}") from error
+            if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
+                way = f"resume it with autofgl run --resume {self.path} when that is mended"
+                raise RunFolderError(
+                    f"cannot write to {self.path}: {error.strerror or error}: {way}"
+                ) from error
             raise
 
     def read_config(self) -> dict[str, Any]:
         """The configuration that the run was started with."""
-        return read_config_file(self.config)
+        return _mapping(self.config, self.manifest.content(self.config.name))
+
+    def read_data(self) -> dict[str, Any]:
+        """What is recorded of the graphs that the run was started on; nothing if it is not."""
+        if not self.data.exists() and self.data.name not in self.manifest.digests:
+            return {}
+        return parse_json(self.data, self.manifest.content(self.data.name))
 
     def read_result(self) -> dict[str, Any]:
         """The final figures."""
         if not self.finished:
             way = f"resume it with autofgl run --resume {self.path}"
             raise UserError(f"{self.path} is not finished: {way}")
-        return dict(json.loads(self.result.read_text()))
+        return parse_json(self.result, self.manifest.content(self.result.name))
+
+    def check_pages(self) -> None:
+        """Refuse a finished run whose history or figures are missing, or not what was written.
+
+        Raises:
+            UserError: Says which file.
+        """
+        manifest = self.manifest
+        for name in {self.history.name, self.result.name, "model.json"} & set(manifest.digests):
+            manifest.content(name)
 
     def write_result(self, figures: dict[str, Any]) -> None:
-        """Write the final figures: the last file of a run, so that it marks it as finished."""
+        """Write the final figures: they mark a run as finished."""
         write_text(self.result, json.dumps(figures, indent=2, allow_nan=False) + "\n")
 
 
@@ -144,26 +191,48 @@ class Result:
 def read_config_file(path: Path) -> dict[str, Any]:
     """The keys of a YAML configuration file."""
     try:
-        values = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
+        return _mapping(path, path.read_bytes())
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """All rows of a history; a last line that was cut short by a crash is passed over.
+
+    Raises:
+        UserError: Another line is no JSON.
+    """
+    return [row for _, row in history_lines(path)]
+
+
+def history_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """The lines of a history and what they say; see :func:`read_history`."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                return
+            raise UserError(f"{path} is damaged in line {number}: {error}") from error
+        yield line, row
+
+
+def _mapping(path: Path, data: bytes) -> dict[str, Any]:
+    try:
+        values = parse_yaml(data.decode(), str(path))
+    except UnicodeDecodeError as error:
         raise UserError(f"cannot read {path}: {error}") from error
-    except yaml.YAMLError as error:
-        problem = str(error).replace("\n", " ")
-        raise UserError(f"{path} is not YAML: {problem}") from error
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
     return values
 
 
-def read_history(path: Path) -> list[dict[str, Any]]:
-    """All whole rows of a history; a last line that was cut short by a crash is passed over."""
-    rows = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
-    return rows
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
 
 
 def versions() -> dict[str, str]:

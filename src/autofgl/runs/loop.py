@@ -1,23 +1,28 @@
 """The one loop that runs every method, and where the rows of a run go while it runs."""
 
+import hashlib
 import json
+import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from autofgl.atomic import write_text
+from autofgl.atomic import write_bytes
 from autofgl.errors import Interrupted, PartiesReturned, one_line
+from autofgl.federation.checkpoints import CheckpointError
+from autofgl.federation.payload import Payload
 from autofgl.runs import checkpoint
 from autofgl.runs.budget import Budget, Stopwatch
-from autofgl.runs.folder import RunFolder, read_history
+from autofgl.runs.folder import RunFolder, history_lines
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 
@@ -43,9 +48,10 @@ class Recorder:
 
     def __enter__(self) -> "Recorder":
         path = self._folder.history
-        rows = [row for row in read_history(path) if row["round"] <= self._start]
-        write_text(path, "".join(f"{json.dumps(row)}\n" for row in rows))
-        self._history: TextIO = self._open.enter_context(path.open("a"))
+        kept = b"".join(line for line, _ in _rows(path, self._start)) if self._start else b""
+        write_bytes(path, kept)
+        self._history: BinaryIO = self._open.enter_context(path.open("ab"))
+        self._digest, self._size = hashlib.sha256(kept), len(kept)
         with suppress(ModuleNotFoundError):
             self._events = self._open.enter_context(closing(EventLog(self._folder.path)))
         if self._console is not None and self._console.is_terminal:
@@ -61,29 +67,43 @@ class Recorder:
 
     def append(self, row: Row) -> None:
         """Write a row, and show its figures."""
-        self._history.write(f"{json.dumps(row)}\n")
+        line = f"{json.dumps(row)}\n".encode()
+        self._history.write(line)
         self._history.flush()
+        self._digest.update(line)
+        self._size += len(line)
         if self._events is not None:
             self._events.append(row)
         figures = "  ".join(f"{key} {row[key]:.4f}" for key in _FIGURES if row.get(key) is not None)
         if self._bar is not None:
             self._bar.update(self._task, completed=row["round"], figures=figures)
         elif self._console is not None and row["round"] % max(1, self._rounds // 10) == 0:
-            line = f"{self._title} {row['round']}/{self._rounds}  {figures}"
-            self._console.print(line, highlight=False, soft_wrap=True)
+            shown = f"{self._title} {row['round']}/{self._rounds}  {figures}"
+            self._console.print(shown, highlight=False, soft_wrap=True)
+
+    def history_state(self) -> Payload:
+        """What a checkpoint knows the history by, which is on the disk from now on."""
+        os.fsync(self._history.fileno())
+        return {"bytes": self._size, "digest": self._digest.hexdigest()}
 
 
 class EventLog:
-    """Writes every number of a row for TensorBoard (``pip install 'autofgl[tensorboard]'``)."""
+    """Writes every number of a row for TensorBoard (``pip install 'autofgl[tensorboard]'``).
+
+    TensorBoard's own writer has a thread, whose errors nobody could catch.
+    """
 
     def __init__(self, folder: Path) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        from tensorboard.summary.writer.record_writer import RecordWriter
 
         self._event, self._summary = Event, Summary
-        self._writer: Any = EventFileWriter(str(folder))
-        self.close = self._writer.close
+        stamp = f"{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
+        stream = (folder / f"events.out.tfevents.{stamp}").open("wb")
+        self._writer: Any = RecordWriter(stream)
+        self.close = stream.close
+        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def append(self, row: Row) -> None:
         """Add a row."""
@@ -93,8 +113,11 @@ class EventLog:
             if isinstance(value, int | float) and key != "round"
         ]
         summary = self._summary(value=values)
-        event = self._event(wall_time=time.time(), step=row["round"], summary=summary)
-        self._writer.add_event(event)
+        self._write(self._event(wall_time=time.time(), step=row["round"], summary=summary))
+
+    def _write(self, event: Any) -> None:
+        self._writer.write(event.SerializeToString())
+        self._writer.flush()
 
 
 @contextmanager
@@ -144,7 +167,8 @@ def run_rounds(
         PartiesReturned: Everything is saved; begin anew with all parties.
         RunFolderError: The folder was deleted meanwhile.
     """
-    watch = _begin(method, folder)
+    watch = _begin(method, folder, console)
+    saved = method.round or -1  # round of the newest checkpoint: it is not written twice
     out_of_time = False
     recorder = Recorder(folder, method.round, method.rounds, title, console)
     with recorder, _stop_request() as stop:
@@ -162,44 +186,79 @@ def run_rounds(
             row |= _news(method.clients.dropped, known, row, console)
             folder.require()
             recorder.append(row)
-            _save_if_due(method, folder, watch, bool(stop))
-        _save(method, folder, watch)
+            if _save_if_due(method, folder, watch, recorder, bool(stop)):
+                saved = method.round
+        if saved != method.round:
+            _save(method, folder, watch, recorder)
         by_itself = "rounds" if method.round >= method.rounds else "patience"
         stopped_by = "budget" if out_of_time else by_itself
         return Finished(method.finish(), watch.wall_s, stopped_by)
 
 
-def _begin(method: Method, folder: RunFolder) -> Stopwatch:
+def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwatch:
     """Resume from the newest checkpoint or set up afresh; the time begins with the rounds."""
+
+    def notice(line: str) -> None:
+        if console is not None:
+            console.print(f"notice: {line}", markup=False, highlight=False, soft_wrap=True)
+
     if not checkpoint.exists(folder.checkpoints):
+        if folder.history.exists():
+            notice("there is no checkpoint yet: the run begins again")
         method.connect()
         method.setup()
         return Stopwatch()
-    state = checkpoint.load_latest(folder.checkpoints, method.federation)
+    state = checkpoint.load_latest(
+        folder.checkpoints,
+        method.federation,
+        folder.manifest.run,
+        accept=lambda state: _check_history(folder.history, state["history"]),
+        notice=notice,
+    )
     method.connect()
     method.load_state(state["method"])
     return Stopwatch(state["wall_s"], state["cpu_s"])
 
 
-def _save(method: Method, folder: RunFolder, watch: Stopwatch) -> None:
+def _check_history(path: Path, known: Payload) -> None:
+    """Refuse a checkpoint whose rounds are no longer in the history as they were written."""
+    try:
+        with path.open("rb") as stream:
+            before = stream.read(known["bytes"])
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+    if hashlib.sha256(before).hexdigest() != known["digest"]:
+        raise CheckpointError(f"{path} is damaged: it is not the history that was saved")
+
+
+def _save(method: Method, folder: RunFolder, watch: Stopwatch, recorder: Recorder) -> None:
     folder.require()
     method.before_checkpoint()
     times = {"wall_s": watch.wall_s, "cpu_s": watch.cpu_s}
     state = {"method": method.state(), "round": method.round, **times}
-    checkpoint.save(folder.checkpoints, method.round, state, method.federation)
+    state["history"] = recorder.history_state()
+    checkpoint.save(folder.checkpoints, method.round, state, method.federation, folder.manifest.run)
 
 
-def _save_if_due(method: Method, folder: RunFolder, watch: Stopwatch, stop: bool) -> None:
+def _save_if_due(
+    method: Method, folder: RunFolder, watch: Stopwatch, recorder: Recorder, stop: bool
+) -> bool:
     """Save after a round that asks for it, and leave the loop if somebody wants that."""
     returned = method.federation.returned
     due = method.milestone or method.round % method.settings.checkpoint_every == 0
     if stop or returned or due:
-        _save(method, folder, watch)
+        _save(method, folder, watch, recorder)
     if stop:
         way = f"resume with: autofgl run --resume {folder.path}"
         raise Interrupted(f"stopped after round {method.round}; {way}")
     if returned:
         raise PartiesReturned(returned)
+    return due
+
+
+def _rows(path: Path, last: int) -> Iterator[tuple[bytes, Row]]:
+    """The lines of a history up to a round; none before the first one."""
+    return ((line, row) for line, row in history_lines(path) if row["round"] <= last)
 
 
 def _news(

@@ -167,6 +167,8 @@ class Suspects:
         left ``aside`` from now on, ``most`` at a time.
         """
         there = frozenset(contributors) & set(names)
+        if not there:  # who did it is known, and gone
+            return ""
         self._bad_sums += 1
         self._names = (self._names & there) or there
         return self._next(names, most)

@@ -7,14 +7,15 @@ client: the run goes on without it, or ends, as ``on_bad_client`` says.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 
-from autofgl.errors import FederationError
+from autofgl.errors import FederationError, one_line
 from autofgl.federation import Federation, require
-from autofgl.federation.party import Context, Failure, Replies
+from autofgl.federation.party import Context, Failure, Refused, Replies
 from autofgl.federation.payload import Payload, encode
 from autofgl.runtime.bounds import (
     SumOutOfBounds,
@@ -26,7 +27,7 @@ from autofgl.runtime.bounds import (
 )
 from autofgl.runtime.replies import Form
 from autofgl.runtime.settings import ClientsSettings
-from autofgl.secure import Reveal, SumClient, SumVectors, make_client, make_server
+from autofgl.secure import Reveal, SecureSumError, SumClient, SumVectors, make_client, make_server
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -199,7 +200,8 @@ class Clients:
         if self._settings.combine != "mean" and isinstance(server, PlainServer):
             total = server.combined(tag, sent, self._settings.combine, figures)
         else:
-            total = server.total(tag, sent, self._ask)
+            with self._noticing(tag, sent):
+                total = server.total(tag, sent, self._ask)
         if why := sum_fault(total.vectors, forms):
             raise SumOutOfBounds(tag, why, total.contributors)
         return total.vectors
@@ -217,7 +219,8 @@ class Clients:
         forms, server = forms or {}, self._server
         sent = self._sound(tag, replies, key, "parties", forms)
         if not isinstance(server, PlainServer):
-            return server.seal(tag, sent, self._ask)
+            with self._noticing(tag, sent):
+                return server.seal(tag, sent, self._ask)
         sent = self._near(sent, {}, ())
         if self._settings.combine != "mean":
             sealed = server.seal_combined(tag, sent, self._settings.combine)
@@ -235,15 +238,36 @@ class Clients:
         reveal: Reveal,
         forms: Mapping[str, Form],
     ) -> dict[str, Payload]:
-        """The contributions that can be in a sum; who sent another is a bad client."""
+        """The contributions that can be in a sum, where the server can tell; who sent another is a
+        bad client.
+        """
         sent = _contributions(replies, key)
-        bad = self._server.unfit(tag, reveal, sent, forms.keys())
-        if isinstance(self._server, PlainServer):
-            for name in sent.keys() - bad.keys():
-                if why := sum_fault(readable(sent[name]), forms):
-                    bad[name] = f"its part of the sum '{tag}' is wrong: {why}"
+        if not isinstance(self._server, PlainServer):
+            return sent
+        bad = self._server.unfit(tag, reveal, sent)
+        for name in sent.keys() - bad.keys():
+            if why := sum_fault(readable(sent[name]), forms):
+                bad[name] = f"its part of the sum '{tag}' is wrong: {why}"
         self.leave_out({name: bad[name] for name in sent if name in bad}, len(sent))
         return {name: one for name, one in sent.items() if name not in bad}
+
+    @contextmanager
+    def _noticing(self, tag: str, sent: Collection[str]) -> Iterator[None]:
+        """Leave those out whose messages to a secure sum are provably wrong, whether it could be
+        made without them or not.
+        """
+        failed: SecureSumError | None = None
+        try:
+            yield
+        except SecureSumError as error:
+            failed = error
+        wrong = failed.wrong if failed else self._server.wrong
+        self.leave_out(dict.fromkeys(wrong, f"its messages for '{tag}' are wrong"), len(sent))
+        if failed and (wrong or self._suspects.aside):
+            self._suspects.aside = frozenset()  # too few are left to spare any
+            raise SumOutOfBounds(tag, one_line(str(failed)), ()) from failed
+        if failed:
+            raise failed
 
     def _near(
         self,
@@ -307,6 +331,8 @@ class Summing:
     operations: ClassVar[frozenset[str]] = frozenset({"secure"})
 
     def __init__(self, context: Context, secure: str, threshold: int) -> None:
+        if secure != "none" and context.identity is None:
+            raise Refused(f"secure mode '{secure}' needs an identity, {context.name} has none")
         self.sums: SumClient = make_client(
             secure,
             name=context.name,

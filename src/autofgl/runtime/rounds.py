@@ -252,7 +252,15 @@ class RoundEngine(Saved):
         replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
         if sharing.reveal == "parties":
             clients.keep_in_step("take", handout, TAKE)
-        self._hear_of_refusals(replies, at)
+        sealed_by, self._sealed_by = self._sealed_by, ()
+        try:
+            return replies, self._sums(at, replies)
+        finally:  # only now: whoever is left out for the last round is needed to open these sums
+            self._hear_of_refusals(sealed_by, replies, at)
+
+    def _sums(self, at: int, replies: Replies) -> dict[str, Any]:
+        """What the replies to a round add up to."""
+        sharing, clients = self.sharing, self.sharing.clients
         total: dict[str, Any] = {}
         figures, share = sharing.figure_forms(self._most), sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
@@ -265,13 +273,13 @@ class RoundEngine(Saved):
             else:
                 forms = {"share": share, **sharing.update_forms()}
                 forms |= figures if sharing.one_sum else {}
-                about_sum = (forms, self._figure_names, sharing.center())
-                summed = clients.total(tag, replies.ok, "update", *about_sum)
+                about = (forms, self._figure_names, sharing.center())
+                summed = clients.total(tag, replies.ok, "update", *about)
                 self._require_near(tag, summed, replies)
                 total |= summed
         if sharing.reveal != "parties" or clients.secure == "none":
             clients.cleared(replies.ok)
-        return replies, total
+        return total
 
     @property
     def _figure_names(self) -> set[str]:
@@ -285,9 +293,8 @@ class RoundEngine(Saved):
         """
         return 1.0 if set(self.sharing.clients.names) <= set(self.parties) else math.inf
 
-    def _hear_of_refusals(self, replies: Replies, at: int) -> None:
+    def _hear_of_refusals(self, sealed_by: tuple[str, ...], replies: Replies, at: int) -> None:
         """The clients open the summed update themselves: what most of them made of the last."""
-        sealed_by, self._sealed_by = self._sealed_by, ()
         if not sealed_by or self.sharing.clients.secure == "none":
             return
         refusals = sum("refused" in reply for reply in replies.ok.values())

@@ -13,7 +13,8 @@ whether a search was ever interrupted.
 
 import logging
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import optuna
 from optuna import distributions as optuna_genes
+from optuna.exceptions import StorageInternalError
 from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.exc import SQLAlchemyError
 
 from autofgl.search.genes import Categorical, Float, Gene, Integer, LogFloat, Ordinal, plain_value
 from autofgl.search.searcher import Candidate, Candidates, SearchError, State, as_losses
@@ -52,7 +55,8 @@ class Bayes:
         self._startup = startup
         self._path = path
         self._distributions = {gene.name: _distribution(gene) for gene in space.genes}
-        self._study = _open_study(path)
+        with _speaking(path):
+            self._study = _open_study(path)
         if any(trial.distributions != self._distributions for trial in self.trials):
             raise SearchError(f"{path} is a study of another space")
         self._again = [trial.number for trial in self.trials if trial.state == _RUNNING]
@@ -60,7 +64,8 @@ class Bayes:
     @property
     def trials(self) -> list[FrozenTrial]:
         """All trials as they were asked: RUNNING, COMPLETE with a loss, or FAIL."""
-        return self._study.get_trials(deepcopy=False)
+        with _speaking(self._path):
+            return self._study.get_trials(deepcopy=False)
 
     def ask(self, n: int = 1) -> Candidates:
         """Trials that were open when the search was killed come first."""
@@ -68,7 +73,8 @@ class Bayes:
         asked = [self._candidate(self.trials[number]) for number in again]
         while len(asked) < n:
             asked.append(self._propose(self.trials))
-            self._study.add_trial(self._trial(self._params(asked[-1]), _RUNNING))
+            with _speaking(self._path):
+                self._study.add_trial(self._trial(self._params(asked[-1]), _RUNNING))
         return self.space.candidates(asked)
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
@@ -76,17 +82,19 @@ class Bayes:
         checked = self.space.checked(candidates)
         for one, loss in zip(checked, as_losses(losses, len(checked)), strict=True):
             running = self._latest(one, _RUNNING)
-            if running is not None:
-                self._study.tell(running, float(loss))
-            elif self._latest(one, _COMPLETE) is None:
-                self._study.add_trial(self._trial(self._params(one), _COMPLETE, float(loss)))
+            with _speaking(self._path):
+                if running is not None:
+                    self._study.tell(running, float(loss))
+                elif self._latest(one, _COMPLETE) is None:
+                    self._study.add_trial(self._trial(self._params(one), _COMPLETE, float(loss)))
 
     def fail(self, candidate: Candidate) -> None:
         """Record that a trial has failed."""
         running = self._latest(self.space.check(candidate), _RUNNING)
         if running is None:
             raise SearchError("only a candidate that was asked can fail")
-        self._study.tell(running, state=_FAIL)
+        with _speaking(self._path):
+            self._study.tell(running, state=_FAIL)
 
     def state(self) -> State:
         """All trials, as Optuna names their parameters and states."""
@@ -97,7 +105,9 @@ class Bayes:
         return {"trials": trials}
 
     def load_state(self, state: State) -> None:
-        """Continue where :meth:`state` was taken; a file that has more trials counts."""
+        """Continue where :meth:`state` was taken. The file is written anew: it may be damaged, or
+        have trials that were made after the state and are made again.
+        """
         try:
             saved = [
                 self._trial(one["params"], TrialState[one["state"]], *one["values"])
@@ -105,16 +115,12 @@ class Bayes:
             ]
         except (KeyError, ValueError) as error:
             raise SearchError(f"the saved trials are of another space: {error}") from error
-        if self._path is None:
-            self._study = _open_study(None)
-        present = self.trials
-        for number, trial in enumerate(saved):
-            if number >= len(present):
-                self._study.add_trial(trial)
-            elif present[number].state == _RUNNING != trial.state:
-                self._study.tell(number, trial.values, trial.state)
-        # An open trial of the state is in its owner's hands; one of the file alone is in nobody's.
-        self._again = [one.number for one in self.trials[len(saved) :] if one.state == _RUNNING]
+        with _speaking(self._path):
+            if self._path is not None:
+                self._path.unlink(missing_ok=True)
+            self._study = _open_study(self._path)
+            self._study.add_trials(saved)
+        self._again = []  # an open trial is in the hands of whoever asked for it
 
     def _propose(self, trials: list[FrozenTrial]) -> Candidate:
         """The next point of the design, or where the expected improvement is largest."""
@@ -241,6 +247,16 @@ def _open_study(path: Path | None) -> optuna.Study:
         engine_kwargs={"poolclass": NullPool, "connect_args": {"timeout": 30}},
     )
     return optuna.create_study(storage=storage, study_name="autofgl", load_if_exists=True)
+
+
+@contextmanager
+def _speaking(path: Path | None) -> Iterator[None]:
+    """Say in one line what is wrong with a study's file."""
+    try:
+        yield
+    except (SQLAlchemyError, StorageInternalError, ValueError, LookupError) as error:
+        reason = " ".join(str(error.__cause__ or error).split())[:200]
+        raise SearchError(f"cannot use the study in {path}: {reason}") from error
 
 
 def _distribution(gene: Gene) -> optuna_genes.BaseDistribution:

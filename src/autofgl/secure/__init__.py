@@ -22,7 +22,7 @@ cryptography with them, are imported when a client or a server of that mode is m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -53,19 +53,39 @@ SumVectors: TypeAlias = "dict[str, NDArray[np.float64]]"
 
 
 class SecureSumError(AutoFGLError):
-    """A sum cannot be made: bad values, too few parties, damaged or foreign messages."""
+    """A sum cannot be made: bad values, too few parties, damaged or foreign messages.
+
+    Attributes:
+        wrong: Parties whose messages were provably wrong, if that is the reason.
+    """
+
+    def __init__(self, message: str, *, wrong: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.wrong = wrong
 
 
 class SumRefused(SecureSumError):
     """A party declines a request that could reveal more than a sum."""
 
 
+class SumNotOpened(SecureSumError):
+    """Too few parties helped to open a sum; nothing was revealed.
+
+    Its tag is bound to its contributors: it can be tried again with the same ones and no others.
+    """
+
+
 @dataclass(frozen=True)
 class Total:
-    """A revealed sum, float64 in the contributions' shapes, and whose vectors are in it."""
+    """A revealed sum, float64 in the contributions' shapes, and whose vectors are in it.
+
+    Attributes:
+        wrong: Parties that sent something that was provably wrong, and was left out.
+    """
 
     vectors: SumVectors
     contributors: tuple[str, ...]
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,22 +97,23 @@ class SumSettings:
             are needed to unmask it. The mode's own choice if not given.
         fraction_bits: Values are rounded to multiples of ``2**-fraction_bits``. The mode's own
             choice if not given.
-        shared_secret: Bytes that all parties were given by hand and the server was not. With them
-            not even a server that cheats at the key exchange can read along.
         min_parties: Fewest parties whose sum a party helps to reveal, whatever the threshold.
         run: Names the run; keys are bound to it.
-        identity: Proves who the party is to the others.
-        ledger: File in which a party notes the sums that it took part in, over restarts.
+        identity: Proves who the party is to the others. Without it a server that cheats at the key
+            exchange can read along, so every engine gives one.
+        ledger: File in which a party, or the server, notes the sums that it took part in, over
+            restarts.
+        mode: The secure mode; keys are bound to it.
     """
 
     parties: tuple[str, ...]
     threshold: int | None = None
     fraction_bits: int | None = None
-    shared_secret: bytes = field(default=b"", repr=False)
     min_parties: int = 0
     run: str = ""
     identity: Identity | None = field(default=None, repr=False)
     ledger: Path | None = None
+    mode: str = ""
 
     def __post_init__(self) -> None:
         if len(set(self.parties)) != len(self.parties):
@@ -127,13 +148,20 @@ class SumClient(Protocol):
         """
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
-        """This party's contribution to the sum called ``tag``. A tag is used once.
+        """This party's contribution to the sum called ``tag``, which stands for one sum for ever.
 
         All parties give the same tag, such as ``round-17``, and vectors of the same shapes: finite
-        values, with weights already applied. Values that are too large and tags that were used
-        before raise ``SecureSumError``.
+        values, with weights already applied. A party that contributes zeros is not ``active``: it
+        does not count towards the fewest parties of a sum. Values that are too large and tags that
+        were used before raise ``SecureSumError``; after new keys a tag may be used again for the
+        very same vectors, in a sum of the very same parties.
         """
 
     def open(self, sealed: Payload) -> SumVectors:
@@ -141,7 +169,13 @@ class SumClient(Protocol):
 
 
 class SumServer(Protocol):
-    """The server's side."""
+    """The server's side.
+
+    Attributes:
+        wrong: Parties that sent something provably wrong to the last sum, and were left out.
+    """
+
+    wrong: tuple[str, ...]
 
     @property
     def fewest(self) -> int:
@@ -150,21 +184,12 @@ class SumServer(Protocol):
     def setup(self, ask: Ask) -> None:
         """Have the parties agree on keys. Older sums that are not finished are lost."""
 
-    def unfit(
-        self,
-        tag: str,
-        reveal: Reveal,
-        contributions: Mapping[str, Payload],
-        names: Collection[str],
-    ) -> dict[str, str]:
-        """Parties whose contributions cannot be in a sum, and why; ``names`` of vectors must be
-        there.
-        """
-
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
         """The sum of contributions that were made with ``reveal="server"``.
 
         Too few of them, or such as do not fit together, raise ``SecureSumError``, here as below.
+        A tag for which contributions were taken before is a sum of the same parties again, or an
+        error.
         """
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:
@@ -183,17 +208,20 @@ def make_client(
     parties: Sequence[str],
     threshold: int | None = None,
     fraction_bits: int | None = None,
-    shared_secret: bytes = b"",
     min_parties: int = 0,
     run: str = "",
     identity: Identity | None = None,
     ledger: Path | None = None,
 ) -> SumClient:
-    """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``."""
+    """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``.
+
+    A party of a run always has an identity. One without takes part in sums of this level only, and
+    trusts whoever relays the keys.
+    """
     if name not in parties:
         raise UserError(f"'{name}' is not one of the parties {', '.join(parties)}")
     settings = SumSettings(
-        tuple(parties), threshold, fraction_bits, shared_secret, min_parties, run, identity, ledger
+        tuple(parties), threshold, fraction_bits, min_parties, run, identity, ledger, mode
     )
     return _sides(mode)[0](name, settings)
 
@@ -204,9 +232,10 @@ def make_server(
     parties: Sequence[str],
     threshold: int | None = None,
     fraction_bits: int | None = None,
+    ledger: Path | None = None,
 ) -> SumServer:
     """The server's side of a mode, as :func:`make_client` makes a party's."""
-    return _sides(mode)[1](SumSettings(tuple(parties), threshold, fraction_bits))
+    return _sides(mode)[1](SumSettings(tuple(parties), threshold, fraction_bits, ledger=ledger))
 
 
 def _sides(mode: str) -> _Sides:
@@ -219,9 +248,9 @@ def _sides(mode: str) -> _Sides:
 
         return CkksClient, CkksServer
     if mode in ("shares", "shares-additive"):
-        from autofgl.secure.shares import sums
+        from autofgl.secure.shares import additive, client, server
 
         if mode == "shares":
-            return sums.SharesClient, sums.SharesServer
-        return sums.AdditiveClient, sums.AdditiveServer
+            return client.SharesClient, server.SharesServer
+        return additive.AdditiveClient, additive.AdditiveServer
     raise unknown_name("secure mode", mode, MODES)

@@ -3,9 +3,11 @@
 Messages may come from anybody: fields are taken out of them by functions that check them.
 """
 
+import hashlib
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -149,6 +151,13 @@ class Header:
     fraction_bits: int
     layout: Layout
 
+    @property
+    def digest(self) -> bytes:
+        """Names the sum, its reader and its shapes, whatever the keys."""
+        shapes = list(self.layout.items())
+        text = json.dumps([self.tag, self.reveal, self.fraction_bits, shapes])
+        return hashlib.sha256(text.encode()).digest()
+
     def to_payload(self) -> Payload:
         """The header as it travels."""
         if self.reveal not in ("server", "parties"):
@@ -174,6 +183,16 @@ class Header:
         )
 
 
+def digest_vectors(header: Header, vectors: Mapping[str, Array], active: bool) -> str:
+    """Names what a party contributes to a sum, so that it never contributes anything else to it."""
+    digest = hashlib.sha256(header.digest + bytes([active]))
+    for name in header.layout:
+        array = np.ascontiguousarray(vectors[name])
+        digest.update(array.dtype.str.encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
 def common_header(
     tag: str,
     reveal: Reveal,
@@ -183,60 +202,62 @@ def common_header(
     fewest: int,
 ) -> Header:
     """The header that all contributions share; raises if they are too few or differ."""
-    if strangers := sorted(set(contributions) - set(parties)):
-        raise SecureSumError(f"'{tag}' has contributions of strangers: {', '.join(strangers)}")
-    if len(contributions) < fewest:
-        raise SecureSumError(
-            f"'{tag}' needs contributions of {fewest} parties, {len(contributions)} came"
-        )
-    headers = {name: Header.from_payload(message) for name, message in contributions.items()}
-    first_name, first = next(iter(headers.items()))
-    for name, header in headers.items():
-        sent = f"the contribution of {name} to '{tag}' was made"
-        if header.tag != tag:
-            raise SecureSumError(f"{sent} for '{header.tag}'")
-        if header.session != session:
-            raise SecureSumError(f"{sent} with other keys than were agreed on")
-        if header.reveal != reveal:
-            raise SecureSumError(f"{sent} for the {header.reveal} to read, not the {reveal}")
-        if header.layout != first.layout:
-            how = first.layout.difference(header.layout)
-            raise SecureSumError(f"'{tag}': the vectors of {first_name} and {name} differ: {how}")
-        if header.fraction_bits != first.fraction_bits:
-            raise SecureSumError(f"'{tag}': {first_name} and {name} differ in fraction bits")
-    return first
+    header, wrong = usual_header(tag, reveal, session, contributions, parties, fewest)
+    if wrong:
+        raise SecureSumError(next(iter(wrong.values())))
+    return header
 
 
-def unfit_contributions(
+def usual_header(
     tag: str,
     reveal: Reveal,
     session: bytes,
     contributions: Mapping[str, Payload],
-    names: Collection[str],
-    check: Callable[[Payload, Layout], object],
-) -> dict[str, str]:
-    """Whose contributions cannot be in a sum, and why: they are malformed, belong to another sum,
-    lack vectors of these names, or have other shapes than most. ``check`` raises if what is beside
-    the header does not belong to its layout.
+    parties: tuple[str, ...],
+    fewest: int,
+) -> tuple[Header, dict[str, str]]:
+    """The header of most contributions, and what is wrong with the others, by party.
+
+    Raises ``SecureSumError`` if too few have it.
     """
-    unfit: dict[str, str] = {}
+    if strangers := sorted(set(contributions) - set(parties)):
+        raise SecureSumError(f"'{tag}' has contributions of strangers: {', '.join(strangers)}")
     headers: dict[str, Header] = {}
+    wrong: dict[str, str] = {}
     for name, message in contributions.items():
         try:
-            header = Header.from_payload(message)
-            check(message, header.layout)
+            headers[name] = _own_header(tag, reveal, session, name, message)
         except SecureSumError as error:
-            unfit[name] = f"{error}"
-            continue
-        if (header.tag, header.session, header.reveal) != (tag, session, reveal):
-            unfit[name] = f"its contribution to '{tag}' was made for another sum"
-        elif not set(names) <= header.layout.keys():
-            unfit[name] = f"its contribution to '{tag}' lacks vectors"
-        else:
-            headers[name] = header
-    kinds = {name: (*one.layout.items(), one.fraction_bits) for name, one in headers.items()}
-    usual = Counter(kinds.values()).most_common(1)
-    for name, kind in kinds.items():
-        if kind != usual[0][0]:
-            unfit[name] = f"its contribution to '{tag}' has other vectors than most"
-    return unfit
+            wrong[name] = str(error)
+    digests = {name: header.digest for name, header in headers.items()}
+    most, _ = next(iter(Counter(digests.values()).most_common(1)), (b"", 0))
+    usual = {name: header for name, header in headers.items() if digests[name] == most}
+    for name, header in headers.items():
+        if name not in usual:
+            wrong[name] = _difference(tag, next(iter(usual.items())), (name, header))
+    if len(usual) < fewest and wrong:
+        raise SecureSumError(next(iter(wrong.values())), wrong=tuple(wrong))
+    if len(usual) < fewest:
+        raise SecureSumError(f"'{tag}' needs contributions of {fewest} parties, {len(usual)} came")
+    return next(iter(usual.values())), wrong
+
+
+def _own_header(tag: str, reveal: str, session: bytes, name: str, message: Payload) -> Header:
+    """The header of one contribution, which must be to this sum."""
+    header = Header.from_payload(message)
+    sent = f"the contribution of {name} to '{tag}' was made"
+    if header.tag != tag:
+        raise SecureSumError(f"{sent} for '{header.tag}'")
+    if header.session != session:
+        raise SecureSumError(f"{sent} with other keys than were agreed on")
+    if header.reveal != reveal:
+        raise SecureSumError(f"{sent} for the {header.reveal} to read, not the {reveal}")
+    return header
+
+
+def _difference(tag: str, first: tuple[str, Header], other: tuple[str, Header]) -> str:
+    (first_name, usual), (name, header) = first, other
+    if header.layout != usual.layout:
+        how = usual.layout.difference(header.layout)
+        return f"'{tag}': the vectors of {first_name} and {name} differ: {how}"
+    return f"'{tag}': {first_name} and {name} differ in fraction bits"

@@ -1,15 +1,28 @@
 """Keys: a party has one secret with every other party, and one with all of them together.
 
-The server relays the parties' X25519 public keys. From Diffie and Hellman's secret of two parties
-HKDF-SHA256 derives all that the two need; AES-GCM protects what they tell each other through the
-server, with its purpose, sum, sender and receiver as associated data, so that nothing can be
-replayed elsewhere. One party, the leader, draws the group secret and sends it to each of the
-others that way. The server drives the exchange and learns public keys only.
+The server relays the parties' X25519 public keys. Each party signs its own with its identity,
+together with the :class:`Terms` of the sums, and believes no key that its owner did not sign for
+the same terms. From Diffie and Hellman's secret of two parties HKDF-SHA256 derives all that the two
+need; AES-GCM protects what they tell each other through the server, with its purpose, sum, sender
+and receiver as associated data, so that nothing can be replayed elsewhere. The first party of the
+roster draws the group secret, once, and sends it to each of the others that way. The server drives
+the exchange and learns public keys only.
+
+What a server that cheats can still do:
+
+- *Replay a signed key* that party v had in an earlier session of the same run. It lacks the private
+  key, and so does v, which drew another and refuses a roster with the old one. To the others v then
+  is a party that never says anything they could open: as if it were lost.
+- *Tell parties different rosters.* The roster is part of every key: parties with different ones
+  have no key in common.
+- *Withhold messages.* Then there are no keys, and no sums. The leader is the first of the roster
+  and leads once, so that the server cannot give parties different group keys.
 """
 
 import hashlib
+import json
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,36 +33,75 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from autofgl.secure import Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
+from autofgl.identity import Identity, join_parts
+from autofgl.secure import (
+    Array,
+    Ask,
+    Payload,
+    Reveal,
+    SecureSumError,
+    SumNotOpened,
+    SumRefused,
+    SumSettings,
+)
 from autofgl.secure.contributions import (
     Header,
-    Layout,
     common_header,
+    digest_vectors,
     take_bytes_by_name,
     take_field,
-    unfit_contributions,
 )
+from autofgl.secure.ledger import Ledger
 
 PUBLIC_BYTES = 32
 _NONCE_BYTES = 12
+_MOST_SIGNATURE_BYTES = 1 << 14
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What keys are for; equal at all parties, signed with every key and part of every secret."""
+
+    run: str
+    mode: str
+    parties: tuple[str, ...]
+    threshold: int
+    fraction_bits: int
+
+    @classmethod
+    def of(cls, settings: SumSettings, threshold: int) -> "Terms":
+        """The terms that settings say."""
+        bits = settings.fraction_bits or 0
+        return cls(settings.run, settings.mode, settings.parties, threshold, bits)
+
+    def digest(self) -> bytes:
+        """Names the terms."""
+        numbers = str(self.threshold), str(self.fraction_bits)
+        parts = bind_parts("autofgl terms", self.run, self.mode, *numbers, *self.parties)
+        return hashlib.sha256(parts).digest()
+
+
+#: What a server notes of a sum: who is not in it when it is begun, and when it is done.
+ABSENT, LEFT_OUT = "absent", "left out"
 
 
 class KeyRing:
     """The keys of one party, which accepts no smaller roster; they live in memory only.
 
-    The shared secret is bytes that the server does not know, if the parties have such.
+    A party without an identity takes all keys as they come: a relaying server could read along.
     """
 
     def __init__(
-        self, name: str, parties: tuple[str, ...], fewest: int, shared_secret: bytes = b""
+        self, name: str, terms: Terms, fewest: int, identity: Identity | None = None
     ) -> None:
         self.name: Final = name
         self.session = b""
         self.roster: tuple[str, ...] = ()
         self.peers: tuple[str, ...] = ()
-        self._parties = parties
+        self._parties = terms.parties
+        self._terms = terms.digest()
         self._fewest = fewest
-        self._salt = hashlib.sha256(bind_parts("autofgl shared secret", shared_secret)).digest()
+        self._identity = identity
         self._private: X25519PrivateKey | None = None
         self._pairs: dict[str, bytes] = {}
         self._ciphers: dict[str, AESGCM] = {}
@@ -62,7 +114,7 @@ class KeyRing:
     @property
     def phases(self) -> dict[str, Callable[[Payload], Payload]]:
         """The phases of the key exchange, in order."""
-        return {"keys": self._keys, "roster": self._roster, "lead": self._lead, "group": self._join}
+        return {"keys": self._keys, "roster": self._roster, "group": self._join}
 
     def require(self) -> None:
         """Raise unless the key exchange is complete."""
@@ -103,15 +155,23 @@ class KeyRing:
         return self._ciphers[peer]
 
     def _keys(self, message: Payload) -> Payload:  # noqa: ARG002
-        """Forget everything and draw a new key pair."""
+        """Forget everything, draw a new key pair and sign it."""
         self.session, self.roster, self.peers = b"", (), ()
         self._pairs, self._ciphers, self._offer, self._group = {}, {}, b"", b""
         self._private = X25519PrivateKey.generate()
-        return {"public": _public(self._private)}
+        public = _public(self._private)
+        if self._identity is None:
+            return {"public": public, "signature": b""}
+        return {"public": public, "signature": self._identity.sign(self._claim(self.name, public))}
 
     def _roster(self, message: Payload) -> Payload:
-        """Learn the others' public keys and derive the pairwise secrets."""
+        """Learn the others' public keys and derive the pairwise secrets.
+
+        If a key is not signed by its owner for these terms, only that is told, and there will be no
+        keys. The first party of the roster also draws a group secret and wraps it for the others.
+        """
         keys = take_bytes_by_name(message, "publics", PUBLIC_BYTES)
+        signatures = take_bytes_by_name(message, "signatures")
         if self._private is None or self.session:
             raise SumRefused(f"{self.name} did not ask for a roster of keys")
         if keys.get(self.name) != _public(self._private):
@@ -123,37 +183,44 @@ class KeyRing:
                 f"the roster has {len(set(keys.values()))} keys, {self.name} wants {self._fewest} "
                 "or more, all different"
             )
+        roster = tuple(name for name in self._parties if name in keys)
+        peers = tuple(peer for peer in roster if peer != self.name)
+        if unsigned := [peer for peer in peers if not self._signed(peer, keys[peer], signatures)]:
+            return {"unsigned": unsigned}
         session = session_id(keys)
+        private = self._private
         self._pairs = {
-            peer: self._pair_secret(self._private, peer, public, session)
-            for peer, public in keys.items()
-            if peer != self.name
+            peer: self._pair_secret(private, peer, keys[peer], session) for peer in peers
         }
-        self.roster = tuple(name for name in self._parties if name in keys)
-        self.peers = tuple(peer for peer in self.roster if peer != self.name)
-        self.session = session
-        return {"session": session}
-
-    def _lead(self, message: Payload) -> Payload:  # noqa: ARG002
-        """Draw a group secret and wrap it for every other party."""
-        if not self.session or self._group:
-            raise SumRefused(f"{self.name} cannot lead: it has no roster, or a group key already")
+        self.session, self.roster, self.peers = session, roster, peers
+        if roster[0] != self.name:
+            return {"session": session}
         self._offer = os.urandom(32)
-        return {"boxes": {peer: self.seal(peer, "group", "", self._offer) for peer in self.peers}}
+        boxes = {peer: self.seal(peer, "group", "", self._offer) for peer in peers}
+        return {"session": session, "boxes": boxes}
 
     def _join(self, message: Payload) -> Payload:
-        """Take the group secret from the leader."""
-        leader = take_field(message, "leader", str)
+        """Take the group secret from the first party of the roster."""
         if not self.session or self._group:
             raise SumRefused(f"{self.name} has no roster, or a group key already")
-        if leader == self.name:
-            group = self._offer
-        else:
-            group = self.unseal(leader, "group", "", take_field(message, "box", bytes))
-        if len(group) != 32:
-            raise SecureSumError(f"{self.name} got no group key from '{leader}'")
-        self._group, self._offer = group, b""
+        secret = self._offer
+        if self.roster[0] != self.name:
+            secret = self.unseal(self.roster[0], "group", "", take_field(message, "box", bytes))
+        if len(secret) != 32:
+            raise SecureSumError(f"{self.name} got no group key from '{self.roster[0]}'")
+        info = bind_parts("autofgl group", self._terms, self.session)
+        self._group, self._offer = HKDF(SHA256(), 32, None, info).derive(secret), b""
         return {"session": self.session}
+
+    def _signed(self, peer: str, public: bytes, signatures: Mapping[str, bytes]) -> bool:
+        """Whether a key is its owner's, for these terms."""
+        if self._identity is None:
+            return True
+        return self._identity.verify(peer, self._claim(peer, public), signatures.get(peer, b""))
+
+    def _claim(self, name: str, public: bytes) -> bytes:
+        """What a party signs."""
+        return bind_parts("autofgl key", self._terms, name, public)
 
     def _pair_secret(
         self, private: X25519PrivateKey, peer: str, public: bytes, session: bytes
@@ -162,8 +229,8 @@ class KeyRing:
             shared = private.exchange(X25519PublicKey.from_public_bytes(public))
         except ValueError as error:
             raise SecureSumError(f"the public key of '{peer}' is not valid") from error
-        info = bind_parts("autofgl pair", session, *sorted((self.name, peer)))
-        return HKDF(SHA256(), 32, self._salt, info).derive(shared)
+        info = bind_parts("autofgl pair", self._terms, session, *sorted((self.name, peer)))
+        return HKDF(SHA256(), 32, None, info).derive(shared)
 
 
 def session_id(publics: Mapping[str, bytes]) -> bytes:
@@ -182,8 +249,7 @@ def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
 
 def bind_parts(*parts: str | bytes) -> bytes:
     """Several pieces as one, so that no two different lists give the same bytes."""
-    data = [part.encode() if isinstance(part, str) else part for part in parts]
-    return b"".join(len(part).to_bytes(4, "big") + part for part in data)
+    return join_parts(*(part.encode() if isinstance(part, str) else part for part in parts))
 
 
 @dataclass(frozen=True)
@@ -197,42 +263,69 @@ class KeySession:
 def agree(ask: Ask, parties: tuple[str, ...], fewest: int) -> KeySession:
     """Drive the key exchange of :class:`KeyRing`.
 
-    When a party is lost on the way, the others start again without it, while they are enough.
+    When a party is lost on the way, answers nonsense, or most others do not believe its signature,
+    the others start again without it, while they are enough.
     """
-    left = parties
+    left, unsigned = parties, set[str]()
     while len(left) >= fewest:
-        answers = ask("keys", {name: {} for name in left})
-        publics = {
-            name: take_field(answers[name], "public", bytes) for name in left if name in answers
+        drawn = _drawn(ask("keys", {name: {} for name in left}))
+        publics = {name: drawn[name][0] for name in left if name in drawn}
+        message = {
+            "publics": publics,
+            "signatures": {name: drawn[name][1] for name in publics},
         }
-        if wrong := [name for name, public in publics.items() if len(public) != PUBLIC_BYTES]:
-            raise SecureSumError(f"malformed public key of {', '.join(wrong)}")
         session = KeySession(session_id(publics), tuple(publics))
         left = session.roster
         if len(left) < fewest:
             break
-        left = _agreed(ask("roster", {name: {"publics": publics} for name in left}), session)
+        answers = ask("roster", dict.fromkeys(left, message))
+        if blamed := _unsigned(answers, session):
+            unsigned |= blamed
+            left = tuple(name for name in left if name not in blamed)
+            continue
+        left = _agreed(answers, session)
         if left == session.roster:
-            left = _share_group_key(ask, session)
+            boxes = _boxes(answers[left[0]])
+            joined = ask("group", {name: {"box": boxes.get(name, b"")} for name in left})
+            left = _agreed(joined, session)
             if left == session.roster:
                 return session
+            if left == session.roster[:1]:  # nobody could open what the leader sent
+                left = session.roster[1:]
+    absent = [name for name in parties if name not in left and name not in unsigned]
     raise SecureSumError(
-        f"the key exchange needs {fewest} parties, {len(left)} answered "
-        f"(no answer from {', '.join(name for name in parties if name not in left)})"
-    )
+        f"the key exchange needs {fewest} parties, {len(left)} are left"
+        + (f"; no answer from {', '.join(absent)}" if absent else "")
+        + (f"; the others do not believe the keys of {', '.join(sorted(unsigned))}: check that all "
+           "have certificates of one CA, and the same secret or none" if unsigned else "")
+    )  # fmt: skip
 
 
-def _share_group_key(ask: Ask, session: KeySession) -> tuple[str, ...]:
-    """Let the first party that answers draw the group key; who has it in the end."""
-    for leader in session.roster:
-        answers = ask("lead", {leader: {}})
-        if leader in answers:
-            boxes = take_bytes_by_name(answers[leader], "boxes")
-            messages = {
-                name: {"leader": leader, "box": boxes.get(name, b"")} for name in session.roster
-            }
-            return _agreed(ask("group", messages), session)
-    return ()
+def _drawn(answers: Mapping[str, Payload]) -> dict[str, tuple[bytes, bytes]]:
+    """Public keys and signatures of those that gave them."""
+    pairs = {name: (sent.get("public"), sent.get("signature")) for name, sent in answers.items()}
+    return {
+        name: (public, signature)
+        for name, (public, signature) in pairs.items()
+        if type(public) is bytes and len(public) == PUBLIC_BYTES
+        if type(signature) is bytes and len(signature) <= _MOST_SIGNATURE_BYTES
+    }
+
+
+def _unsigned(answers: Mapping[str, Payload], session: KeySession) -> set[str]:
+    """Parties whose signature most others do not believe; one alone may be the liar."""
+    told = [sent.get("unsigned") for sent in answers.values()]
+    lists = [names for names in told if type(names) is list]
+    most = (len(answers) - 1) / 2
+    return {name for name in session.roster if sum(name in names for names in lists) > most}
+
+
+def _boxes(answer: Payload) -> dict[str, bytes]:
+    """What the leader sent for each party, if it is that."""
+    boxes = answer.get("boxes")
+    if type(boxes) is not dict or any(type(box) is not bytes for box in boxes.values()):
+        return {}
+    return boxes
 
 
 def _agreed(answers: Mapping[str, Payload], session: KeySession) -> tuple[str, ...]:
@@ -247,9 +340,11 @@ class KeyedClient:
     """What parties with keys do alike: phases, tags that serve once, and who may read a sum."""
 
     def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
-        self._ring = KeyRing(name, settings.parties, fewest, settings.shared_secret)
+        enough = max(fewest, settings.min_parties)
+        self._ring = KeyRing(name, Terms.of(settings, fewest), enough, settings.identity)
         self._phases = self._ring.phases  # the mode adds its own
-        self._readers: dict[str, str] = {}  # of each tag; empty if this party did not contribute
+        self._readers: dict[str, str] = {}  # of each tag since the last key exchange
+        self._ledger = Ledger(settings.ledger)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._ring!r})"
@@ -271,6 +366,16 @@ class KeyedClient:
         if tag in self._readers:
             raise SumRefused(f"{self._ring.name} used the tag '{tag}' before")
 
+    def _note(self, header: Header, vectors: Mapping[str, Array], active: bool) -> None:
+        """Note a contribution before it is sent; a tag stands for the same vectors for ever."""
+        digest = digest_vectors(header, vectors, active)
+        if self._ledger.note(header.tag, "vectors", digest) != digest:
+            raise SumRefused(
+                f"{self._ring.name} used the tag '{header.tag}' before, for other values: a name "
+                "of a sum stands for one sum, over restarts too"
+            )
+        self._readers[header.tag] = header.reveal
+
     def _sealed_header(self, sealed: Payload) -> Header:
         """The header of a sum that the parties may read."""
         header = Header.from_payload(sealed)
@@ -291,32 +396,42 @@ class KeyedServer:
         self._parties = settings.parties
         self._fewest = fewest
         self._session = KeySession(b"", ())
-
-    def setup(self, ask: Ask) -> None:
-        """See :class:`autofgl.secure.SumServer`."""
-        self._session = agree(ask, self._parties, self._fewest)
+        self._ledger = Ledger(settings.ledger)
+        self.wrong: tuple[str, ...] = ()
 
     @property
     def fewest(self) -> int:
         """See :class:`autofgl.secure.SumServer`."""
         return self._fewest
 
-    def unfit(
-        self,
-        tag: str,
-        reveal: Reveal,
-        contributions: Mapping[str, Payload],
-        names: Collection[str],
-    ) -> dict[str, str]:
+    def setup(self, ask: Ask) -> None:
         """See :class:`autofgl.secure.SumServer`."""
-        session, check = self._session.name, self._check_body
-        return unfit_contributions(tag, reveal, session, contributions, names, check)
-
-    def _check_body(self, message: Payload, layout: Layout) -> None:
-        """Raise unless what is beside a contribution's header belongs to its layout."""
+        self._session = agree(ask, self._parties, self._fewest)
 
     def _common_header(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]
     ) -> Header:
         name, roster = self._session.name, self._session.roster
         return common_header(tag, reveal, name, contributions, roster, self._fewest)
+
+    def _noted(self, tag: str, contributions: Mapping[str, Payload]) -> dict[str, Payload]:
+        """All contributions, or those to the same sum as before if the tag was used."""
+        absent = self._ledger.get(tag, LEFT_OUT) or self._ledger.get(tag, ABSENT)
+        if absent is None:
+            return dict(contributions)
+        names = set(self._parties).difference(json.loads(absent))
+        if missing := names - contributions.keys():
+            raise SumNotOpened(self._bound(tag, missing))
+        return {name: sent for name, sent in contributions.items() if name in names}
+
+    def _note_contributors(self, tag: str, names: Iterable[str], kind: str = ABSENT) -> None:
+        """Note whose contributions make a sum, before it is opened."""
+        absent = json.dumps(sorted(set(self._parties).difference(names)))
+        if kind == ABSENT or absent != self._ledger.get(tag, ABSENT):
+            self._ledger.note(tag, kind, absent)
+
+    def _bound(self, tag: str, missing: Collection[str]) -> str:
+        return (
+            f"'{tag}' was begun with {', '.join(sorted(missing))} and cannot be made without: a "
+            "name of a sum stands for one sum"
+        )

@@ -21,7 +21,7 @@ from autofgl.secure.contributions import (
     common_header,
     flatten,
     take_field,
-    unfit_contributions,
+    usual_header,
 )
 
 #: Share of the values that a trimmed mean leaves out, at each end.
@@ -45,7 +45,12 @@ class PlainClient:
         raise SecureSumError(f"secure mode 'none' has no phase '{phase}'")
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)
@@ -59,6 +64,8 @@ class PlainClient:
 class PlainServer:
     """Adds in float64, in the order of the parties; sums of float32 are sent back as such."""
 
+    wrong: tuple[str, ...] = ()
+
     def __init__(self, settings: SumSettings) -> None:
         self._parties = settings.parties
 
@@ -71,14 +78,21 @@ class PlainServer:
         """There is nothing to agree on."""
 
     def unfit(
-        self,
-        tag: str,
-        reveal: Reveal,
-        contributions: Mapping[str, Payload],
-        names: Collection[str],
+        self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]
     ) -> dict[str, str]:
-        """See :class:`autofgl.secure.SumServer`."""
-        return unfit_contributions(tag, reveal, b"", contributions, names, _finite_values)
+        """Whose contributions cannot be in a sum, and why: they are malformed, not finite, or have
+        other shapes than most.
+        """
+        header, wrong = usual_header(tag, reveal, b"", contributions, self._parties, 1)
+        for name in contributions.keys() - wrong.keys():
+            try:
+                finite = np.isfinite(_values(contributions[name], header.layout)).all()
+                why = "" if finite else f"its part of '{tag}' holds NaN or infinite values"
+            except SecureSumError as error:
+                why = str(error)
+            if why:
+                wrong[name] = why
+        return wrong
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
@@ -155,11 +169,6 @@ def combine_vectors(parts: Sequence[SumVectors], how: str, names: Collection[str
         else:
             combined[name] = whole * np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
     return combined
-
-
-def _finite_values(message: Payload, layout: Layout) -> None:
-    if not np.isfinite(_values(message, layout)).all():
-        raise SecureSumError("its values are not all finite")
 
 
 def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:

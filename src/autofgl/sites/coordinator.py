@@ -91,7 +91,8 @@ class Coordinator:
         """Take sites back, except those that are lost again and again before a checkpoint."""
         self._tell(f"{returned}: continuing with all sites")
         for name in returned.parties:
-            key = (name, checkpoint.last_part(self._folder.checkpoints, name))
+            run = self._folder.manifest.run
+            key = (name, checkpoint.last_part(self._folder.checkpoints, name, run))
             self._returns[key] = self._returns.get(key, 0) + 1
             if self._returns[key] == _TRIES and name in self._sites:
                 self._tell(f"{name} was lost {_TRIES} times without getting any further: left out")

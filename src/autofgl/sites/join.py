@@ -98,7 +98,8 @@ class SiteConfig(BaseModel):
     """What a site's job process reads from its kit's ``local/site.json``.
 
     The name is that of its certificate; ``state`` is the folder for checkpoints, ``build`` names
-    what builds the party, and another site may take ``peer_timeout`` seconds to answer this one.
+    what builds the party, ``secret`` the file with the sites' own secret, if they have one, and
+    another site may take ``peer_timeout`` seconds to answer this one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -109,6 +110,7 @@ class SiteConfig(BaseModel):
     policy: str
     build: str = f"{__name__}:LocalSite"
     peer_timeout: float = 60.0
+    secret: str = ""
 
     def write(self, kit: Path) -> None:
         """Leave the configuration in a kit."""

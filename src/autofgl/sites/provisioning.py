@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from autofgl.atomic import write_text
 from autofgl.config import validated
 from autofgl.errors import AutoFGLError, UserError
+from autofgl.federation.engines.nvflare.certificate import site_identity
 from autofgl.federation.engines.nvflare.job import ServerSession, check_installed
 from autofgl.federation.engines.nvflare.kits import Kits, make_kits, refresh_kit
 from autofgl.federation.engines.nvflare.processes import running, start_kit, stop_kits
@@ -73,7 +74,9 @@ def open_kit(path: Path, site: bool) -> Kit:
     return Kit(path.absolute(), name, [str(each) for each in values.get("sites", ())])
 
 
-def prepare_site(kit: Kit, graph: Path, policy: Path | None, state: Path | None) -> SiteConfig:
+def prepare_site(
+    kit: Kit, graph: Path, policy: Path | None, state: Path | None, secret: Path | None = None
+) -> SiteConfig:
     """Note in a site's kit what it has and allows, after a look at it."""
     if policy is not None and not policy.is_file():
         raise UserError(f"{policy}: there is no such file")
@@ -85,7 +88,9 @@ def prepare_site(kit: Kit, graph: Path, policy: Path | None, state: Path | None)
         graph=str(graph.absolute()),
         state=str((state or kit.path / "state").absolute()),
         policy=str(rules),
+        secret=str(secret.absolute()) if secret is not None else "",
     )
+    site_identity(kit.path, kit.site, config.secret)
     config.write(kit.path)
     return config
 

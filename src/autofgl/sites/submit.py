@@ -16,6 +16,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import METHODS, find_method
 from autofgl.runs.folder import Result, RunFolder, read_config_file
+from autofgl.runs.manifest import parse_json, read_file
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import POLICY_FILE, SiteConfig
 from autofgl.sites.provisioning import open_kit
@@ -65,6 +66,7 @@ def run_as_sites(
     data: DataSummary,
     folder: RunFolder,
     console: Console | None,
+    secret: Path | None = None,
 ) -> Result:
     """``--engine nvflare``: start a server and a site for each client here, run, and end them all.
 
@@ -81,7 +83,10 @@ def run_as_sites(
             if config.method not in METHODS:  # this machine's own sites allow what it runs
                 write_text(policy, json.dumps({"methods": [config.method]}) + "\n")
             state = str(folder.path.absolute())
-            SiteConfig(name=name, graph=str(path), state=state, policy=str(policy)).write(kit)
+            file = str(secret.absolute()) if secret is not None else ""
+            SiteConfig(
+                name=name, graph=str(path), state=state, policy=str(policy), secret=file
+            ).write(kit)
         loopback.start()
         kits = loopback.kits
         deployment = Deployment(kits.server, kits.coordinator, names, await_end=False)
@@ -100,7 +105,8 @@ def _coordinate(
         console.print("the server is not running here: start it with autofgl site server")
     deployment = Deployment(kit.path, kits / "coordinator", kit.sites)
     coordinator = Coordinator(config, layers, deployment, _run_name(folder), folder, console)
-    return coordinator.run(DataSummary(len(kit.sites), None, server_graph))
+    with folder.in_use():
+        return coordinator.run(DataSummary(len(kit.sites), None, server_graph))
 
 
 def _run_name(folder: RunFolder) -> str:
@@ -110,4 +116,7 @@ def _run_name(folder: RunFolder) -> str:
         stem = re.sub(r"[^A-Za-z0-9-]+", "-", folder.path.absolute().name).strip("-") or "run"
         stamp = hex(folder.config.stat().st_mtime_ns)[2:]
         write_text(note, json.dumps({"run": f"{stem[:60]}-{stamp}"}) + "\n")
-    return str(json.loads(note.read_text())["run"])
+    name = parse_json(note, read_file(note)).get("run")
+    if not isinstance(name, str):
+        raise UserError(f"{note} is damaged: it has no name of a run; put back a copy of it")
+    return name

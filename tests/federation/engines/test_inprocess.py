@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from autofgl.errors import FederationError
+from autofgl.federation.checkpoints import CheckpointError
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.party import Context, Party
-from autofgl.federation.payload import CheckpointError, Payload
+from autofgl.federation.payload import Payload
 
 
 class Gate(Party):

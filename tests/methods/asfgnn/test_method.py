@@ -76,7 +76,7 @@ def test_a_killed_run_goes_on_with_its_trials(
 def test_a_trial_whose_client_is_lost_has_failed_and_the_study_goes_on(
     small_clients: list[ClientGraph],
 ) -> None:
-    method = make("asfgnn", small_clients, secure="shares", **CHANCE)
+    method = make("asfgnn", small_clients, secure="shares", secure_threshold=2, **CHANCE)
     rounds(method, 1)
     method.federation.drop("client-1")
     row = method.step()

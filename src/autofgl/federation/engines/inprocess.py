@@ -15,18 +15,19 @@ from typing import TypeAlias
 
 from autofgl.errors import FederationError
 from autofgl.federation import Direction, Observer, Traffic, require
+from autofgl.federation.checkpoints import Label, PartyStates
 from autofgl.federation.party import (
     Context,
     Failure,
     Party,
     PartyFactory,
-    PartyStates,
     PeerFailed,
     Replies,
     failure_of,
     one_torch_thread,
 )
 from autofgl.federation.payload import Payload, decode, encode, encoded_size, freeze
+from autofgl.identity import GroupSecret
 
 #: How long closing waits for parties that are still busy.
 _PATIENCE_S = 5.0
@@ -46,6 +47,8 @@ class InProcess:
 
     When it is strict, every payload is encoded and decoded, as a network would. So many workers run
     parties at the same time, or as many as there are cores. The observer is shown every message.
+    The parties know each other by a secret, which is drawn anew for every federation if none is
+    given.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class InProcess:
         workers: int | None = None,
         folder: Path | None = None,
         observer: Observer | None = None,
+        secret: bytes | None = None,
     ) -> None:
         if not factories:
             raise FederationError("a federation needs at least one party")
@@ -69,9 +73,12 @@ class InProcess:
             slots.put(None)
         self._actors = {name: _Actor(name, slots) for name in factories}
         self._dropped: list[_Actor] = []
+        run = "" if folder is None else folder.absolute().parent.name
+        secret = os.urandom(32) if secret is None else secret
         built = []
         for name, factory in factories.items():
-            context = Context(name, tuple(factories), _Peers(self))
+            identity = GroupSecret(name, secret)
+            context = Context(name, tuple(factories), _Peers(self), run=run, identity=identity)
             built.append(self._actors[name].do(partial(self._actors[name].build, factory, context)))
         try:
             for job in built:
@@ -119,13 +126,27 @@ class InProcess:
             actor.stop()
             self._dropped.append(actor)
 
-    def checkpoint(self, tag: str) -> None:
+    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
         """Write every party's state to the engine's folder."""
-        self._on_all(PartyStates.save, tag)
+        digests: dict[str, str] = {}
 
-    def restore(self, tag: str) -> None:
-        """Load every party's state from the engine's folder."""
-        self._on_all(PartyStates.restore, tag)
+        def save(states: PartyStates, name: str, party: Party) -> None:
+            digests[name] = states.save(Label(run, tag, name), party)
+
+        self._on_all(save, self._actors)
+        return {name: digests[name] for name in self._actors}
+
+    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+        """Load parties' states from the engine's folder."""
+
+        def verify(states: PartyStates, name: str, _: Party) -> None:
+            states.verify(Label(run, tag, name), digests[name])
+
+        def load(states: PartyStates, name: str, party: Party) -> None:
+            states.restore(Label(run, tag, name), digests[name], party)
+
+        self._on_all(verify, digests)
+        self._on_all(load, digests)
 
     def forget(self, tag: str) -> None:
         """Delete all that was kept under a tag."""
@@ -173,12 +194,15 @@ class InProcess:
             _log.debug("%s fails in '%s'", name, op, exc_info=error)
             return failure_of(error)
 
-    def _on_all(self, act: Callable[[PartyStates, str, str, Party], None], tag: str) -> None:
+    def _on_all(
+        self, act: Callable[[PartyStates, str, Party], None], names: Collection[str]
+    ) -> None:
         if self._states is None:
             raise FederationError("this federation has no folder for checkpoints")
         jobs = {
-            name: actor.do(partial(act, self._states, tag, name, actor.party))
+            name: actor.do(partial(act, self._states, name, actor.party))
             for name, actor in self._actors.items()
+            if name in names
         }
         for name, job in jobs.items():
             try:

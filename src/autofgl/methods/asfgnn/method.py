@@ -34,7 +34,7 @@ from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.trials import Trials
 from autofgl.search.baselines import GridSearch, RandomSearch
 from autofgl.search.bayes import MedianRule
-from autofgl.search.searcher import Searcher
+from autofgl.search.searcher import Searcher, SearchError
 from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed
 from autofgl.sharing.own_encoder import OWN_ENCODER
@@ -109,8 +109,13 @@ class ASFGNN(Method):
         joint_space(settings, names)
 
     def work_in(self, folder: Path) -> None:
-        """Keep the study in a file."""
-        self._tuner = make_tuner(self.settings, self._genes, self.seed, folder / STUDY_FILE)
+        """Keep the study in a file; a damaged one is written anew from the checkpoint."""
+        path = folder / STUDY_FILE
+        try:
+            self._tuner = make_tuner(self.settings, self._genes, self.seed, path)
+        except SearchError:
+            path.unlink()
+            self._tuner = make_tuner(self.settings, self._genes, self.seed, path)
 
     @property
     def rounds(self) -> int:
@@ -130,7 +135,9 @@ class ASFGNN(Method):
         return self._trial_just_ended
 
     def setup(self) -> None:
-        """There is nothing to prepare: a trial begins with its first round."""
+        """Begin without trials; one begins with its first round."""
+        fresh = make_tuner(self.settings, self._genes, self.seed, None)
+        self._tuner.load_state(fresh.state())
 
     def step(self) -> Row:
         """One round of a trial, or of the training of the best."""

@@ -1,4 +1,16 @@
-"""Sums under CKKS: the parties share a secret key, the server adds what it cannot read."""
+"""Sums under CKKS: the parties share a secret key, the server adds what it cannot read.
+
+A sum for the server is opened in two phases, both by contributors:
+
+- ``confirm``: they learn who contributed, and confirm that view of the sum to each other, once and
+  for ever (:mod:`autofgl.secure.shares.views`).
+- ``decrypt``: one of them is shown the confirmations. If t parties confirmed its own view, and what
+  it decrypts is the sum of these very contributors, it tells the sum.
+
+So no two parties decrypt sums of one name with different contributors, whose difference would be
+somebody's vector, as long as fewer than 2t - n parties collude with the server. But a party that
+does has the key and the masks: it reads every vector. ``shares`` does not have this weakness.
+"""
 
 from collections.abc import Mapping
 
@@ -11,16 +23,32 @@ from autofgl.secure import (
     Payload,
     Reveal,
     SecureSumError,
+    SumNotOpened,
     SumRefused,
     SumSettings,
     SumVectors,
     Total,
 )
-from autofgl.secure.ckks import FRACTION_BITS, capacity
+from autofgl.secure.ckks import FRACTION_BITS, capacity, mask_bits
+from autofgl.secure.ckks.binding import SumMasks
 from autofgl.secure.ckks.cipher import SEED_BYTES
 from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
-from autofgl.secure.contributions import FixedPoint, Header, Layout, flatten, take_field, take_names
+from autofgl.secure.contributions import (
+    FixedPoint,
+    Header,
+    flatten,
+    take_bytes_by_name,
+    take_field,
+    take_names,
+    usual_header,
+)
 from autofgl.secure.keys import KeyedClient, KeyedServer
+from autofgl.secure.shares.groups import threshold_of
+from autofgl.secure.shares.views import CONFIRMATION_BYTES, View, confirm_view, confirmed_by
+
+#: Values that are encrypted besides those of the vectors: how many parties have more than zeros to
+#: contribute, and what the others are checked by.
+_MORE = 2
 
 
 class CkksClient(KeyedClient):
@@ -28,57 +56,110 @@ class CkksClient(KeyedClient):
 
     def __init__(self, name: str, settings: SumSettings) -> None:
         self._count = len(settings.parties)
-        self._fewest = settings.at_least(2)
-        super().__init__(name, settings, self._fewest)
+        self._threshold = threshold_of(settings)
+        self._fewest = max(self._threshold, settings.min_parties)
+        super().__init__(name, settings, self._threshold)
         bits = settings.precision(FRACTION_BITS)
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
-        self._phases["decrypt"] = self._decrypt
+        self._phases |= {"confirm": self._confirm, "decrypt": self._decrypt}
 
     def protect(
-        self, tag: str, vectors: Mapping[str, Array], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
         layout, flat = flatten(vectors)
-        ciphertexts = self._ready().encrypt(self._fixed_point.encode(flat))
-        self._readers[tag] = reveal
         header = Header(tag, self._ring.session, reveal, self._fixed_point.fraction_bits, layout)
-        return {**header.to_payload(), "ciphertexts": ciphertexts}
+        fields = header.to_payload()
+        integers = np.append(self._fixed_point.encode(flat), np.int64(active))
+        self._note(header, vectors, active)
+        position = self._ring.roster.index(self._ring.name)
+        masked = self._masks(header).mask(integers, position)
+        return {**fields, "ciphertexts": self._ready().encrypt(masked)}
 
     def open(self, sealed: Payload) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
-        return header.layout.split(self._read(header, sealed))
+        if header.reveal != "parties":
+            raise SumRefused(f"'{header.tag}' is not a sum for the parties")
+        return header.layout.split(self._read(header, sealed, self._view(header, sealed)))
 
     def _forget(self) -> None:
         super()._forget()
         self._cipher = None
         self._decrypted.clear()
 
+    def _confirm(self, message: Payload) -> Payload:
+        """Confirm who contributed to a sum, to every other party, once and for ever."""
+        view = self._view(self._server_header(message), message)
+        return {"confirmations": confirm_view(view, self._ring, self._ring.peers)}
+
     def _decrypt(self, message: Payload) -> Payload:
-        """Read a sum for the server: once, and only if this party contributed for that."""
-        header = Header.from_payload(message)
-        contributors = take_names(message, "contributors")
-        if self._readers.get(header.tag) != "server" or header.tag in self._decrypted:
+        """Read a sum for the server: once, if enough parties confirm whose sum it is."""
+        header = self._server_header(message)
+        if header.tag in self._decrypted:
+            raise SumRefused(f"{self._ring.name} read '{header.tag}' before")
+        view, given = self._view(header, message), take_bytes_by_name(message, "confirmations")
+        confirmed = 1 + len(confirmed_by(view, self._ring, self._ring.peers, given))
+        if confirmed < self._threshold:
             raise SumRefused(
-                f"{self._ring.name} did not contribute to '{header.tag}' for the server to read, "
-                "or read it before"
-            )
-        if len(contributors) < self._fewest:
-            raise SumRefused(
-                f"{self._ring.name} reads sums of {self._fewest} or more parties only, "
-                f"not of {len(contributors)}"
+                f"{self._ring.name} reads '{header.tag}' when {self._threshold} parties confirm "
+                f"its contributors, {confirmed} did"
             )
         self._decrypted.add(header.tag)
-        self._require_session(header)
-        return {"values": self._read(header, message)}
+        return {"values": self._read(header, message, view)}
 
-    def _read(self, header: Header, message: Payload) -> NDArray[np.float64]:
+    def _server_header(self, message: Payload) -> Header:
+        """The header of a sum that this party contributed to for the server to read."""
+        header = Header.from_payload(message)
+        self._require_session(header)
+        if self._readers.get(header.tag) != "server" or header.reveal != "server":
+            raise SumRefused(
+                f"{self._ring.name} did not contribute to '{header.tag}' for the server to read"
+            )
+        return header
+
+    def _view(self, header: Header, message: Payload) -> View:
+        """Whose sum it is said to be, which must be what this party was always told."""
+        names = set(take_names(message, "contributors"))
+        if len(names) < self._fewest or not names <= set(self._ring.roster):
+            raise SumRefused(
+                f"{self._ring.name} reads '{header.tag}' as a sum of {self._fewest} or more "
+                f"parties that it has keys with, not of {len(names)}"
+            )
+        contributors = tuple(name for name in self._ring.roster if name in names)
+        view = View(header.tag, header.digest, contributors)
+        digest = view.digest.hex()
+        if self._ledger.note(header.tag, "view", digest) != digest:
+            raise SumRefused(
+                f"{self._ring.name} was told of other contributors to '{header.tag}' before: a "
+                "name of a sum stands for one sum, over restarts too"
+            )
+        return view
+
+    def _read(self, header: Header, message: Payload, view: View) -> NDArray[np.float64]:
+        """The sum, if it is that of these contributors under this very header."""
         ciphertexts = take_field(message, "ciphertexts", list)
-        integers = self._ready().decrypt(ciphertexts, header.layout.size)
-        return self._fixed_point.decode(integers)
+        sums = self._ready().decrypt(ciphertexts, header.layout.size + _MORE)
+        positions = [self._ring.roster.index(name) for name in view.contributors]
+        integers = self._masks(header).unmask(sums, positions)
+        if integers[-1] < self._fewest:
+            raise SumRefused(
+                f"{self._ring.name} reads sums of {self._fewest} or more parties that contribute "
+                f"more than zeros, '{header.tag}' has {integers[-1]}"
+            )
+        return self._fixed_point.decode(integers[:-1])
+
+    def _masks(self, header: Header) -> SumMasks:
+        digest, group_key = header.digest.hex(), self._ring.group_key
+        return SumMasks(lambda use: group_key(f"ckks {use}", digest), mask_bits(self._count))
 
     def _ready(self) -> ParallelCipher:
         if self._cipher is None:
@@ -91,7 +172,7 @@ class CkksServer(KeyedServer):
     """Adds ciphertexts. A sum that the server may read is decrypted by one of the parties."""
 
     def __init__(self, settings: SumSettings) -> None:
-        super().__init__(settings, settings.at_least(2))
+        super().__init__(settings, threshold_of(settings))
         self._adder: ParallelAdder | None = None
 
     def setup(self, ask: Ask) -> None:
@@ -102,31 +183,48 @@ class CkksServer(KeyedServer):
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
         """See :class:`autofgl.secure.SumServer`."""
         header, message = self._add(tag, "server", contributions)
+        size = header.layout.size
         contributors = tuple(message["contributors"])
+        question = {**header.to_payload(), "contributors": message["contributors"]}
+        told = ask("confirm", dict.fromkeys(contributors, question))
         for name in contributors:
-            answers = ask("decrypt", {name: message})
+            if name not in told:
+                continue
+            codes = {peer: _code_for(name, answer) for peer, answer in told.items()}
+            answers = ask("decrypt", {name: {**message, "confirmations": codes}})
+            values = answers.get(name, {}).get("values")
+            if type(values) is np.ndarray and values.dtype == np.float64 and values.size == size:
+                return Total(header.layout.split(values.reshape(-1)), contributors, self.wrong)
             if name in answers:
-                values = take_field(answers[name], "values", np.ndarray)
-                if values.shape != (header.layout.size,) or values.dtype != np.float64:
-                    raise SecureSumError(f"{name} decrypted '{tag}' to something else")
-                return Total(header.layout.split(values), contributors)
-        raise SecureSumError(f"'{tag}' cannot be opened: no party decrypted it")
+                self.wrong += (name,)
+        raise SumNotOpened(
+            f"'{tag}' cannot be opened: {len(told)} of {len(contributors)} contributors confirmed "
+            "it and none of them decrypted it"
+        )
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
         return self._add(tag, "parties", contributions)[1]
 
-    def _check_body(self, message: Payload, layout: Layout) -> None:  # noqa: ARG002
-        if not all(type(one) is bytes for one in take_field(message, "ciphertexts", list)):
-            raise SecureSumError("malformed message: 'ciphertexts' should be bytes")
-
     def _add(
         self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]
     ) -> tuple[Header, Payload]:
-        header = self._common_header(tag, reveal, contributions)
         if self._adder is None:
             raise SecureSumError("the parties have no keys yet: set up first")
-        names = [name for name in self._session.roster if name in contributions]
-        ciphertexts = [take_field(contributions[name], "ciphertexts", list) for name in names]
-        summed = self._adder.add(ciphertexts, header.layout.size)
+        sent, roster = self._noted(tag, contributions), self._session.roster
+        header, wrong = usual_header(tag, reveal, self._session.name, sent, roster, self._fewest)
+        self.wrong = tuple(name for name in roster if name in wrong)
+        names = [name for name in roster if name in sent and name not in wrong]
+        summed = self._adder.add(
+            [take_field(sent[name], "ciphertexts", list) for name in names],
+            header.layout.size + _MORE,
+        )
+        self._note_contributors(tag, names)
         return header, {**header.to_payload(), "contributors": names, "ciphertexts": summed}
+
+
+def _code_for(name: str, answer: Payload) -> bytes:
+    """What a party confirmed to another one, if it did."""
+    codes = answer.get("confirmations")
+    code = codes.get(name) if type(codes) is dict else None
+    return code if type(code) is bytes and len(code) == CONFIRMATION_BYTES else b""

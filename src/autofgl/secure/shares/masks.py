@@ -20,15 +20,11 @@ PRIME = 2**255 - 19
 
 #: What keys and boxes are for.
 PAIR, SELF, GROUP, SHARE = "pair mask", "self mask", "group mask", "additive share"
+COVER = "cover"
 
-_SHARE_BYTES = 32
+SHARE_BYTES = 32
 _WORDS = 1 << 15  # words made at once: 256 KiB stay in the cache
 _ZEROS = bytes(8 * _WORDS)
-
-
-def threshold_of(settings: SumSettings) -> int:
-    """Parties that are needed to unmask a sum: a majority unless set otherwise."""
-    return settings.at_least(len(settings.parties) // 2 + 1)
 
 
 def add_stream(words: NDArray[np.uint64], key: bytes) -> None:
@@ -54,10 +50,10 @@ def _apply(operation: np.ufunc, words: NDArray[np.uint64], key: bytes) -> None:
 class Words:
     """Turns values into words and sums of words into values.
 
-    In a sum that only the parties may read, all k contributors add the same group mask g, which
-    the server does not know; so k * g is removed at the price of one stream. With k = 2**j * odd,
-    the lowest j bits of k * g are zeros and its other bits are uniform. The values are therefore
-    shifted up by :attr:`guard` bits, so that those j bits say nothing.
+    In a sum that only the parties may read, all k contributors of a group add the same mask g,
+    which the server does not know; so k * g is removed at the price of one stream. With
+    k = 2**j * odd, the lowest j bits of k * g are zeros and its other bits are uniform. The values
+    are therefore shifted up by :attr:`guard` bits, so that those j bits say nothing.
     """
 
     def __init__(self, settings: SumSettings) -> None:
@@ -78,26 +74,25 @@ class Words:
         add_stream(words, group_key)
         return words
 
-    def decode(
-        self, words: NDArray[np.uint64], group_key: bytes | None = None, contributors: int = 0
+    def decode(self, words: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """The values of a sum that the server can read."""
+        return self._for_server.decode(words.view(np.int64))
+
+    def decode_for_parties(
+        self, words: NDArray[np.uint64], contributors: Mapping[bytes, int]
     ) -> NDArray[np.float64]:
-        """The values of a sum of what :meth:`encode` made."""
-        if group_key is None:
-            return self._for_server.decode(words.view(np.int64))
-        mask = np.zeros_like(words)
-        add_stream(mask, group_key)
-        values = (words - mask * np.uint64(contributors)).view(np.int64)
-        return self._for_parties.decode(values >> self.guard)
+        """The values of a sum that only holders of keys can read; how many used each key."""
+        words = words.copy()
+        for key, count in contributors.items():
+            mask = np.zeros_like(words)
+            add_stream(mask, key)
+            words -= mask * np.uint64(count)
+        return self._for_parties.decode(words.view(np.int64) >> self.guard)
 
 
 def self_mask_key(secret: bytes) -> bytes:
     """The stream key of a self mask."""
     return hashlib.sha256(bind_parts("autofgl", SELF, secret)).digest()
-
-
-def self_mask_check(secret: bytes) -> bytes:
-    """Lets the server see that it rebuilt a secret correctly, and says nothing of it before."""
-    return hashlib.sha256(bind_parts("autofgl check", SELF, secret)).digest()[:16]
 
 
 def random_secret() -> bytes:
@@ -141,11 +136,11 @@ def combine_shares(shares: Mapping[int, bytes], weights: Mapping[int, int]) -> b
 
 
 def _pack(value: int) -> bytes:
-    return value.to_bytes(_SHARE_BYTES, "little")
+    return value.to_bytes(SHARE_BYTES, "little")
 
 
 def _unpack(data: bytes) -> int:
     value = int.from_bytes(data, "little")
-    if len(data) != _SHARE_BYTES or value >= PRIME:
+    if len(data) != SHARE_BYTES or value >= PRIME:
         raise SecureSumError("malformed share of a secret")
     return value

@@ -28,7 +28,7 @@ from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Rule
-from autofgl.secure.keys import KeyRing
+from autofgl.secure.keys import KeyRing, Terms
 
 
 class Exchange:
@@ -36,14 +36,16 @@ class Exchange:
 
     Everything is published by its owner in one call of the server and fetched by a peer in the
     next, as a box that only the two can open (AES-GCM under a key that both alone know), so whoever
-    carries it, a relaying server included, sees its size and nothing else. What a client may ever
-    ask of another is fixed when they meet: the ends of the edges that the two share.
+    carries it, a relaying server included, sees its size and nothing else. Clients sign their keys,
+    so that no server can put its own in place. What a client may ever ask of another is fixed when
+    they meet: the ends of the edges that the two share.
     """
 
     def __init__(self, context: Context) -> None:
         self._name = context.name
         self._line = context.peers
-        self._keys = KeyRing(context.name, tuple(context.parties), fewest=1)
+        terms = Terms(context.run, "across", tuple(context.parties), 1, 0)
+        self._keys = KeyRing(context.name, terms, fewest=1, identity=context.identity)
         self._boxes: dict[str, dict[str, bytes]] = {}
         self._allowed: dict[str, Ints] = {}
 

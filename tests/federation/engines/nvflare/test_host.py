@@ -11,6 +11,7 @@ from autofgl.federation.engines.nvflare.host import PartyHost
 from autofgl.federation.engines.nvflare.line import pack_message, unpack_message
 from autofgl.federation.party import Context, Party, PeerFailed, Refused
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.identity import GroupSecret, Identity
 
 
 class Counter(Party):
@@ -55,13 +56,17 @@ class Builder:
         return Counter(context)
 
 
+def identity() -> Identity:
+    return GroupSecret("a", bytes(32))
+
+
 def to_peer(peer: str, op: str, data: bytes) -> bytes:
     return pack_message({"kind": "ok", "message": ""}, encode({"total": 7}))
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> PartyHost:
-    return PartyHost("a", Builder(), tmp_path, to_peer)
+    return PartyHost("a", Builder(), tmp_path, to_peer, identity)
 
 
 def ask(
@@ -127,12 +132,14 @@ def test_an_exit_is_a_loss_until_the_next_run(host: PartyHost) -> None:
 def test_states_are_kept_below_the_sites_own_folder(host: PartyHost, tmp_path: Path) -> None:
     begin(host)
     ask(host, "add", {"by": 5})
-    assert ask(host, "@checkpoint", {"tag": "round-1"})["kind"] == "ok"
+    kept = ask(host, "@checkpoint", {"tag": "round-1", "run": "r"})["reply"]
     ask(host, "add", {"by": 5})
-    assert ask(host, "@restore", {"tag": "round-1"})["kind"] == "ok"
+    asked = {"tag": "round-1", "run": "r", **kept}
+    assert ask(host, "@verify", asked)["reply"] == {"problem": ""}
+    assert ask(host, "@restore", asked)["kind"] == "ok"
     assert ask(host, "add", {"by": 0})["reply"] == {"total": 5}
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.afp")] == [
-        "r/round-1/a.afp"
+        "r/round-1/parties/a.afp"
     ]
     assert ask(host, "@forget", {"tag": "round-1"})["kind"] == "ok"
     assert not list(tmp_path.rglob("*.afp"))
@@ -173,7 +180,7 @@ def test_a_peers_failure_reaches_the_party(tmp_path: Path) -> None:
     def refuse(peer: str, op: str, data: bytes) -> bytes:
         return pack_message({"kind": "refused", "message": "no"})
 
-    host = PartyHost("a", Builder(), tmp_path, refuse)
+    host = PartyHost("a", Builder(), tmp_path, refuse, identity)
     begin(host)
     answer = ask(host, "ask")
     assert (answer["kind"], answer["message"]) == ("exception", "PeerFailed: b: no")
@@ -182,7 +189,7 @@ def test_a_peers_failure_reaches_the_party(tmp_path: Path) -> None:
     def lose(peer: str, op: str, data: bytes) -> bytes:
         raise PeerFailed(peer, "lost", "is gone")
 
-    host = PartyHost("a", Builder(), tmp_path, lose)
+    host = PartyHost("a", Builder(), tmp_path, lose, identity)
     begin(host)
     assert ask(host, "ask")["message"] == "PeerFailed: b: is gone"
     assert ask(host, "add", {"by": 1})["kind"] == "ok"

@@ -8,6 +8,7 @@ A site that is gone would only be noticed when a call times out, and calls of th
 take hours. So while an answer is awaited the site is asked for signs of life.
 """
 
+import re
 import shutil
 import threading
 import time
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from autofgl.errors import FederationError, PayloadError, UserError
 from autofgl.federation import Traffic, require
+from autofgl.federation.checkpoints import CheckpointError
 from autofgl.federation.engines.nvflare.line import Answer, JobLine
 from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload, decode, encode
@@ -28,6 +30,7 @@ PATIENCE_S = 30.0
 LARGEST_ANSWER = 1 << 31
 #: Seconds between two looks for sites that come back.
 _LOOK_S = 2.0
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class NVFlare:
@@ -118,13 +121,23 @@ class NVFlare:
         if party in self._parties:
             self._parties.remove(party)
 
-    def checkpoint(self, tag: str) -> None:
+    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
         """Have every site keep its party's state."""
-        self._control("@checkpoint", {"tag": tag})
+        answers = self._control("@checkpoint", {"tag": tag, "run": run})
+        digests = {name: answer.get("digest") for name, answer in answers.items()}
+        for name, digest in digests.items():
+            if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+                raise FederationError(f"site {name} does not say which checkpoint it has kept")
+        return {name: str(digest) for name, digest in digests.items()}
 
-    def restore(self, tag: str) -> None:
-        """Have every site load the state that it kept."""
-        self._control("@restore", {"tag": tag})
+    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+        """Have sites load the states that they kept, once all have verified them."""
+        asked = {name: {"tag": tag, "run": run, "digest": digests[name]} for name in digests}
+        for name, answer in self._control("@verify", {}, list(digests), asked).items():
+            if answer.get("problem") != "":
+                reason = str(answer.get("problem"))[:200]
+                raise CheckpointError(f"checkpoint {tag} of site {name} {reason}", reason)
+        self._control("@restore", {}, list(digests), asked)
 
     def forget(self, tag: str) -> None:
         """Have every site delete the state that it kept, and delete the coordinator's part."""
@@ -140,13 +153,19 @@ class NVFlare:
             self._line.close()
 
     def _control(
-        self, op: str, payload: Payload, to: Sequence[str] | None = None
+        self,
+        op: str,
+        payload: Payload,
+        to: Sequence[str] | None = None,
+        each: Mapping[str, Payload] | None = None,
     ) -> dict[str, Payload]:
         """An operation of the engine itself; it is not part of the method's traffic."""
         called = self._parties if to is None else to
-        data = encode(payload)
+        own = each or {}
         futures = {
-            name: self._line.call(name, op, data, None) for name in called if name not in self._lost
+            name: self._line.call(name, op, encode({**payload, **own.get(name, {})}), None)
+            for name in called
+            if name not in self._lost
         }
         replies = Replies.of(self._collect(op, called, futures, None, metered=False))
         for name, failure in replies.failed.items():

@@ -13,19 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from autofgl.errors import PayloadError
+from autofgl.errors import PayloadError, UserError
+from autofgl.federation.checkpoints import CheckpointError, Label, PartyStates
 from autofgl.federation.engines.nvflare.line import pack_message, unpack_answer, unpack_message
 from autofgl.federation.party import (
     Context,
     Failure,
     Party,
-    PartyStates,
     PeerFailed,
     Refused,
     failure_of,
     one_torch_thread,
 )
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.identity import Identity
 
 #: Sends a message to a peer and returns its answer; raises ``PeerFailed``.
 Send: TypeAlias = Callable[[str, str, bytes], bytes]
@@ -52,14 +53,23 @@ class SiteBuilder(Protocol):
 class PartyHost:
     """Keeps one party, which the server has a site build, and answers for it.
 
-    Checkpoints are below a folder for each run; ``send`` is the line to the peers.
+    Checkpoints are below a folder for each run; ``send`` is the line to the peers. The identity is
+    looked up for each run: its certificate may have been renewed, or expired, since the last one.
     """
 
-    def __init__(self, name: str, builder: SiteBuilder, folder: Path, send: Send) -> None:
+    def __init__(
+        self,
+        name: str,
+        builder: SiteBuilder,
+        folder: Path,
+        send: Send,
+        identity: Callable[[], Identity],
+    ) -> None:
         self._name = name
         self._builder = builder
         self._folder = folder
         self._peers = _PeerLine(send)
+        self._identity = identity
         self._party: Party | None = None
         self._states: PartyStates
         self._gone = ""
@@ -67,9 +77,10 @@ class PartyHost:
         self._controls: Mapping[str, Callable[[Payload], Payload | None]] = {
             "@hello": builder.hello,
             "@open": self._open,
-            "@checkpoint": lambda asked: PartyStates.save(*self._place(asked), self._built()),
-            "@restore": lambda asked: PartyStates.restore(*self._place(asked), self._built()),
-            "@forget": lambda asked: PartyStates.remove(*self._place(asked)),
+            "@checkpoint": self._checkpoint,
+            "@verify": self._verify,
+            "@restore": self._restore,
+            "@forget": lambda asked: self._states.remove(self._label(asked)),
         }
 
     def answer(self, caller: str, op: str, data: bytes) -> bytes:
@@ -107,19 +118,41 @@ class PartyHost:
     def _open(self, payload: Payload) -> None:
         """Begin a run; whatever ran before has ended."""
         self._party, self._gone = None, ""
-        folder = self._folder / _safe(payload.get("run"))
+        run = _safe(payload.get("run"))
         parties = payload.get("parties")
         if not isinstance(parties, list) or self._name not in parties:
             raise Refused(f"'{self._name}' is not among the parties of the run")
-        context = Context(self._name, tuple(map(_safe, parties)), self._peers)
+        try:
+            identity = self._identity()
+        except UserError as error:
+            raise Refused(str(error)) from error
+        context = Context(
+            self._name, tuple(map(_safe, parties)), self._peers, run=run, identity=identity
+        )
         party = self._builder.build(payload, context)
-        self._states = PartyStates(folder)
+        self._states = PartyStates(self._folder / run)
         self._party = party
 
-    def _place(self, payload: Payload) -> tuple[PartyStates, str, str]:
-        """Where a checkpoint of the open party is."""
+    def _checkpoint(self, payload: Payload) -> Payload:
+        return {"digest": self._states.save(self._label(payload), self._built())}
+
+    def _verify(self, payload: Payload) -> Payload:
+        """What is wrong with a checkpoint; nothing if it can be restored."""
+        try:
+            self._states.verify(self._label(payload), str(payload.get("digest")))
+        except CheckpointError as error:
+            _log.warning("%s", error)
+            return {"problem": error.reason}
+        return {"problem": ""}
+
+    def _restore(self, payload: Payload) -> None:
+        self._states.restore(self._label(payload), str(payload.get("digest")), self._built())
+
+    def _label(self, payload: Payload) -> Label:
+        """Whose checkpoint it is: that of the open party."""
         self._built()
-        return self._states, _safe(payload.get("tag")), self._name
+        run = payload.get("run")
+        return Label(_safe(run) if run else "", _safe(payload.get("tag")), self._name)
 
 
 class _PeerLine:

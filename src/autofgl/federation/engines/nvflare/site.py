@@ -9,6 +9,7 @@ import importlib
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from nvflare.collab import collab
 from nvflare.collab.api.call_opt import CallOption
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
 
+from autofgl.federation.engines.nvflare.certificate import site_identity
 from autofgl.federation.engines.nvflare.host import PartyHost, SiteBuilder
 from autofgl.federation.engines.nvflare.job import (
     CLIENT_FILE,
@@ -74,7 +76,7 @@ class Site:
 
     What the site owns and allows is read from ``local/site.json`` in its kit: the server can
     neither name nor read it. It names the function that builds parties, from the installed package,
-    and that function checks the site's policy.
+    and that function checks the site's policy. Who the site is, its kit's certificate says.
     """
 
     def __init__(self) -> None:
@@ -84,12 +86,13 @@ class Site:
 
     def _begin(self) -> None:
         self._app = collab.context.app
-        local = Path(collab.workspace.get_root_dir()) / "local"
-        self._config = json.loads((local / SITE_FILE).read_text())
-        module, _, name = self._config["build"].partition(":")
-        builder: SiteBuilder = getattr(importlib.import_module(module), name)(self._config)
+        kit, name = Path(collab.workspace.get_root_dir()), self._app.name
+        self._config = json.loads((kit / "local" / SITE_FILE).read_text())
+        module, _, kind = self._config["build"].partition(":")
+        builder: SiteBuilder = getattr(importlib.import_module(module), kind)(self._config)
+        identity = partial(site_identity, kit, name, self._config.get("secret", ""))
         folder = Path(self._config["state"])
-        self._host = PartyHost(self._app.name, builder, folder, self._send)
+        self._host = PartyHost(name, builder, folder, self._send, identity)
 
     def _dispatch(self, op: str, data: bytes) -> bytes:
         assert self._host is not None

@@ -1,0 +1,282 @@
+"""A party's side of t-of-n masked sums; :mod:`autofgl.secure.shares` explains the protocol."""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from numpy.typing import NDArray
+
+from autofgl.errors import UserError
+from autofgl.secure import (
+    Array,
+    Payload,
+    Reveal,
+    SecureSumError,
+    SumRefused,
+    SumSettings,
+    SumVectors,
+)
+from autofgl.secure.contributions import (
+    Header,
+    flatten,
+    take_bytes_by_name,
+    take_field,
+    take_names,
+    take_words,
+)
+from autofgl.secure.keys import KeyedClient, bind_parts
+from autofgl.secure.shares.dealing import Deal, deal_secret, open_share
+from autofgl.secure.shares.groups import Group, groups_of, threshold_of
+from autofgl.secure.shares.masks import (
+    COVER,
+    GROUP,
+    PAIR,
+    SELF,
+    Words,
+    add_stream,
+    random_secret,
+    self_mask_key,
+    subtract_stream,
+)
+from autofgl.secure.shares.views import HEADER_BYTES, View, confirm_view, confirmed_by
+
+_MOST_OPEN = 64  # sums of which a party keeps its own shares
+
+#: What a party notes in its ledger.
+VIEW = "view"
+
+#: What a contributor tells the others with its shares: whether it contributes more than zeros.
+ACTIVE, IDLE = b"\1", b"\0"
+
+
+class MaskedClient(KeyedClient):
+    """What parties of both protocols do alike: values become words, and words values."""
+
+    def __init__(
+        self, name: str, settings: SumSettings, fewest: int, groups: Sequence[Group]
+    ) -> None:
+        super().__init__(name, settings, fewest)
+        self._words = Words(settings)
+        self._groups = groups
+        self._group = next(group for group in groups if name in group.members)
+        if settings.min_parties > len(self._group.members):
+            raise UserError(
+                f"{name} wants sums of {settings.min_parties} or more parties (min_parties), "
+                f"and there are {len(self._group.members)} that it sums with"
+            )
+
+    def _encode(
+        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal
+    ) -> tuple[Header, NDArray[np.uint64]]:
+        """The header of a contribution, and its words without masks but that of the group."""
+        self._require_new(tag)
+        layout, flat = flatten(vectors)
+        words = self._words.encode(
+            flat, self._mask(self._group, tag) if reveal == "parties" else None
+        )
+        return Header(tag, self._ring.session, reveal, self._words.fraction_bits, layout), words
+
+    def open(self, sealed: Payload) -> SumVectors:
+        """See :class:`autofgl.secure.SumClient`."""
+        header = self._sealed_header(sealed)
+        contributors = set(take_names(sealed, "contributors"))
+        if not contributors <= set(self._ring.roster):
+            raise SecureSumError(f"'{header.tag}' names contributors that are not in the roster")
+        words = take_words(sealed, "words", header.layout.size)
+        counts = {
+            self._mask(group, header.tag): len(contributors.intersection(group.members))
+            for group in self._groups
+            if not contributors.isdisjoint(group.members)
+        }
+        return header.layout.split(self._words.decode_for_parties(words, counts))
+
+    def _mask(self, group: Group, tag: str) -> bytes:
+        """The key of what keeps a sum of a group from the server, another one for each group."""
+        return self._ring.group_key(f"{GROUP} {group.index}", tag)
+
+
+@dataclass
+class _Sum:
+    """What a party remembers of a sum that it contributed to."""
+
+    header: bytes
+    active: bool
+    #: The party's share of its own self mask.
+    share: bytes
+    #: Its share of its own cover, and of whose masks the cover is.
+    cover: tuple[tuple[str, ...], bytes] = ((), b"")
+
+
+class SharesClient(MaskedClient):
+    """A party of t-of-n masked sums."""
+
+    def __init__(self, name: str, settings: SumSettings) -> None:
+        super().__init__(name, settings, threshold_of(settings), groups_of(settings))
+        self._threshold = self._group.threshold
+        self._fewest = max(self._threshold, settings.min_parties)
+        self._sums: dict[str, _Sum] = {}
+        self._phases |= {"settle": self._settle, "confirm": self._confirm, "reveal": self._reveal}
+
+    @property
+    def _roster(self) -> tuple[str, ...]:
+        """The parties of the group that have keys."""
+        members = set(self._group.members)
+        return tuple(name for name in self._ring.roster if name in members)
+
+    @property
+    def _peers(self) -> tuple[str, ...]:
+        return tuple(name for name in self._roster if name != self._ring.name)
+
+    def protect(
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        *,
+        reveal: Reveal = "server",
+        active: bool = True,
+    ) -> Payload:
+        """See :class:`autofgl.secure.SumClient`."""
+        header, words = self._encode(tag, vectors, reveal)
+        fields = header.to_payload()
+        self._note(header, vectors, active)
+        secret = random_secret()
+        add_stream(words, self_mask_key(secret))
+        apply = subtract_stream
+        for peer in self._roster:
+            if peer == self._ring.name:
+                apply = add_stream  # for those after this party
+            else:
+                apply(words, self._ring.pair_key(peer, PAIR, tag))
+        share, dealt = self._deal(SELF, tag, secret, ACTIVE if active else IDLE)
+        self._sums[tag] = _Sum(header.digest, active, share)
+        while len(self._sums) > _MOST_OPEN:
+            del self._sums[next(iter(self._sums))]
+        return {**fields, "words": words, **dealt}
+
+    def open(self, sealed: Payload) -> SumVectors:
+        """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
+        header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
+        view = self._own_view(header.tag, header.digest, names)
+        if view.contributors and self._ledger.get(header.tag, VIEW) not in (
+            None,
+            view.digest.hex(),
+        ):
+            raise SumRefused(f"{self._ring.name} confirmed other contributors to '{header.tag}'")
+        return super().open(sealed)
+
+    def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> View:
+        names = set(contributors)
+        return View(tag, header, tuple(name for name in self._roster if name in names))
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._sums.clear()
+
+    def _deal(
+        self, purpose: str, tag: str, secret: bytes, note: bytes = b""
+    ) -> tuple[bytes, Payload]:
+        deal = Deal(purpose, tag, self._ring.name)
+        return deal_secret(deal, secret, self._ring, self._roster, self._threshold, note)
+
+    def _settle(self, message: Payload) -> Payload:
+        """Put aside the masks that this party shares with lost ones, for t parties to open.
+
+        It says nothing by itself: the others open it in a sum without those parties only.
+        """
+        tag, names = take_field(message, "tag", str), take_names(message, "lost")
+        own = self._sums.get(tag)
+        if own is None:
+            raise SumRefused(f"{self._ring.name} did not contribute to '{tag}'")
+        lost = tuple(name for name in self._peers if name in names)
+        if len(lost) < len(names):
+            raise SumRefused(f"'{tag}': {self._ring.name} has no masks with all of the lost")
+        secret = random_secret()
+        seeds = b"".join(self._ring.pair_key(peer, PAIR, tag) for peer in lost)
+        share, dealt = self._deal(COVER, cover_tag(tag, lost), secret)
+        own.cover = lost, share
+        return {"cover": cover_cipher(secret).encrypt(bytes(12), seeds, b""), **dealt}
+
+    def _confirm(self, message: Payload) -> Payload:
+        """Confirm who contributed to a sum, to every other party, once and for ever."""
+        view = self._view(message)
+        return {"confirmations": confirm_view(view, self._ring, self._peers)}
+
+    def _reveal(self, message: Payload) -> Payload:
+        """Tell the shares that open a sum which enough parties confirmed."""
+        view, boxes = self._view(message), take_bytes_by_name(message, "boxes")
+        covers = take_bytes_by_name(message, "covers")
+        lost = tuple(name for name in self._roster if name not in view.contributors)
+        given = take_bytes_by_name(message, "confirmations")
+        confirmed = 1 + len(confirmed_by(view, self._ring, self._peers, given))
+        if confirmed < self._threshold:
+            raise SumRefused(
+                f"{self._ring.name} opens '{view.tag}' when {self._threshold} parties confirm its "
+                f"contributors, {confirmed} did"
+            )
+        shares = self._open_shares(SELF, view.tag, view, boxes)
+        cover_shares = self._open_shares(COVER, cover_tag(view.tag, lost), view, covers)
+        own = self._sums.get(view.tag)
+        if own is not None and self._ring.name in view.contributors:
+            shares[self._ring.name] = own.share, ACTIVE if own.active else IDLE
+            if own.cover[0] == lost:
+                cover_shares[self._ring.name] = own.cover[1], b""
+        active = sum(note == ACTIVE for _, note in shares.values())
+        if active < self._fewest:
+            raise SumRefused(
+                f"{self._ring.name} opens sums of {self._fewest} or more parties that contribute "
+                f"more than zeros, '{view.tag}' has {active}"
+            )
+        told = {"shares": shares, "covers": cover_shares}
+        return {
+            key: {name: share for name, (share, _) in found.items() if share}
+            for key, found in told.items()
+        }
+
+    def _open_shares(
+        self, purpose: str, tag: str, view: View, boxes: Mapping[str, bytes]
+    ) -> dict[str, tuple[bytes, bytes]]:
+        """What the other contributors dealt this party."""
+        return {
+            name: open_share(Deal(purpose, tag, name), self._ring, boxes.get(name, b""))
+            for name in view.contributors
+            if name != self._ring.name
+        }
+
+    def _view(self, message: Payload) -> View:
+        """The view of a sum that the server shows, which must be the only one it ever showed."""
+        self._ring.require()
+        tag, header = take_field(message, "tag", str), take_field(message, "header", bytes)
+        names = set(take_names(message, "contributors"))
+        if len(names) < self._fewest or not names <= set(self._roster):
+            raise SumRefused(
+                f"{self._ring.name} helps to open sums of {self._fewest} or more parties that it "
+                f"has keys with, not of {len(names)}"
+            )
+        own = self._sums.get(tag)
+        if own is None and self._ring.name in names:
+            raise SumRefused(f"{self._ring.name} did not contribute to '{tag}'")
+        if len(header) != HEADER_BYTES or (own is not None and header != own.header):
+            raise SumRefused(f"{self._ring.name} contributed to another sum called '{tag}'")
+        view = self._own_view(tag, header, names)
+        self._note_view(view)
+        return view
+
+    def _note_view(self, view: View) -> None:
+        digest = view.digest.hex()
+        if self._ledger.note(view.tag, VIEW, digest) != digest:
+            raise SumRefused(
+                f"{self._ring.name} confirmed other contributors to '{view.tag}' before: a name of "
+                "a sum stands for one sum, over restarts too"
+            )
+
+
+def cover_tag(tag: str, lost: Sequence[str]) -> str:
+    """Names the cover of a sum without these parties."""
+    return f"{tag} {hashlib.sha256(bind_parts(*lost)).hexdigest()}"
+
+
+def cover_cipher(secret: bytes) -> AESGCM:
+    """What a cover is encrypted with, once."""
+    return AESGCM(hashlib.sha256(bind_parts("autofgl", COVER, secret)).digest())
