@@ -11,7 +11,7 @@ import pytest
 import autofgl
 
 SOURCE = Path(autofgl.__file__).parent
-SHARED = {"errors", "seeding", "atomic", "version", "identity", "workers"}
+SHARED = {"errors", "seeding", "atomic", "version", "identity", "names", "workers"}
 BASE = {"graphs", "federation", "nn", "secure", "search"}
 
 #: What each part may import besides itself and the shared modules.
@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
 
 #: The only files and folders that may import these packages.
 ONLY_IN = {
-    "torch_geometric": {"graphs/client_graph.py", "graphs/datasets.py", "graphs/files.py"},
+    "torch_geometric": {"graphs/client_graph.py", "graphs/files.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},
     "typer": {"cli.py", "cli/pages.py", "cli/run.py", "cli/site.py", "cli"},

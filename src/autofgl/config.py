@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
+from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
 
 ENGINES = ("inprocess", "nvflare")
 #: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
 SECURE_MODES = ("none", "ckks", "shares", "shares-additive")
+#: Characters of a wrong value that a message shows.
+_LONGEST_SHOWN = 200
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -154,8 +156,8 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not key:
             raise UserError(f"--set takes key=value, not '{pair}'")
         try:
-            parsed = yaml.safe_load(value)
-        except yaml.YAMLError:
+            parsed = parse_yaml(value, key)
+        except UserError:
             parsed = value
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
         settings[key.strip()] = parsed if scalar else value
@@ -170,8 +172,14 @@ def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Mod
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
-        message = f"{what}{key}={first['input']}: {reason[:1].lower()}{reason[1:]}"
+        message = f"{what}{key}={_shown(first['input'])}: {reason[:1].lower()}{reason[1:]}"
         raise UserError(message) from error
+
+
+def _shown(value: object) -> str:
+    """A value in a message of one line, whoever sent it."""
+    text = "".join(char if char.isprintable() else "?" for char in str(value)[:_LONGEST_SHOWN])
+    return text if len(str(value)) <= _LONGEST_SHOWN else f"{text}…"
 
 
 def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, type[BaseModel]]:

@@ -60,7 +60,8 @@ def bombs(size: int) -> Iterator[tuple[str, bytes]]:
         "wide texts": b"\xa4\xf0\x9f\x98\x80", "dicts of one": b"\x81\xa0\x80",
         "dicts of dicts": b"\x81\xa1a" * 20 + b"\x80", "lists of lists": b"\x91" * 20 + b"\x90",
         "empty arrays": b"\xc7\x09\x01\x05" + bytes(8), "empty bytes": b"\xd7\x02" + bytes(8),
-        "dicts of three": b"\x83\xa2aa\x01\xa2bb\x02\xa2cc\x03", "long lists": b"\xdc\x01\x00" + b"\xe0" * 256,
+        "dicts of three": b"\x83\xa2aa\x01\xa2bb\x02\xa2cc\x03",
+        "long lists": b"\xdc\x01\x00" + b"\xe0" * 256,
     }  # fmt: skip
     for name, item in items.items():
         yield name, message(listed(item))

@@ -1,9 +1,10 @@
 import hashlib
 import importlib.util
+import io
+import ssl
 import subprocess
 import sys
 import urllib.error
-import warnings
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autofgl.errors import GraphError, UserError
-from autofgl.graphs import datasets
+from autofgl.graphs import datasets, downloads
 from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings
 from autofgl.graphs.client_graph import ClientGraph, to_dense
 from autofgl.graphs.datasets import (
@@ -29,17 +30,10 @@ from autofgl.graphs.datasets import (
     split_nodes,
     supervised,
 )
+from autofgl.graphs.raw_files import PLANETOID_PARTS as PARTS
 
 HERE = Path(__file__)
 PUBLIC = sorted(set(DATASETS) - {"cora", "synthetic"})
-
-
-@pytest.fixture
-def pyg() -> Any:
-    with warnings.catch_warnings():  # the import speaks of deprecated parts of torch
-        warnings.simplefilter("ignore")
-        from torch_geometric import datasets as module
-    return module
 
 
 @pytest.fixture(autouse=True)
@@ -196,58 +190,116 @@ def test_missing_files_are_named(name: str, tmp_path: Path) -> None:
     assert name in str(caught.value)
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_without_network_one_sentence_helps(
-    name: str, pyg: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def offline(self: Any) -> None:
+PLANETOID = [name for name in PUBLIC if name.startswith("planetoid:")]
+
+
+class Web:
+    """What `urlopen` gives, from files of a folder; how it was asked is noted."""
+
+    def __init__(self, root: Path, spoil: str = "") -> None:
+        self.root = root
+        self.spoil = spoil
+        self.asked: list[tuple[str, ssl.SSLContext]] = []
+
+    def __call__(self, url: str, timeout: float, context: ssl.SSLContext) -> io.BytesIO:
+        self.asked.append((url, context))
+        (source,) = self.root.rglob(url.rpartition("/")[2])
+        data = source.read_bytes()
+        return io.BytesIO(data + b"!" if self.spoil and source.name.endswith(self.spoil) else data)
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Web:
+    """Small files that are published, and their digests."""
+    root = write_root(tmp_path / "web")
+    web = Web(root / "planetoid")
+    files = list((root / "planetoid").iterdir())
+    known = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    monkeypatch.setattr(downloads, "DIGESTS", known)
+    monkeypatch.setattr(downloads, "urlopen", web)
+    return web
+
+
+def cached() -> list[str]:
+    return sorted(path.name for path in datasets.cache_folder().rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("name", PLANETOID)
+def test_without_network_one_sentence_helps(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(*_: Any, **__: Any) -> None:
         raise urllib.error.URLError("no\nnetwork")
 
-    for loader in (pyg.Planetoid, pyg.Coauthor, pyg.CitationFull, pyg.Reddit):
-        monkeypatch.setattr(loader, "download", offline)
+    monkeypatch.setattr(downloads, "urlopen", offline)
     with pytest.raises(UserError) as caught:
         load(name)
     message = str(caught.value)
     for part in (name, str(datasets.cache_folder()), "no network", "--data-root", "AUTOFGL_DATA"):
         assert part in message
     assert "\n" not in message
-    assert not any(path.is_file() for path in datasets.cache_folder().rglob("*"))
+    assert not cached()
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_downloads_are_kept_and_read(
-    name: str, pyg: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root = write_root(tmp_path / "root")
-    (root / "corafull" / "cora_full.npz").rename(root / "corafull" / "cora.npz")
-    downloads = []
-
-    def download(self: Any) -> None:
-        downloads.append(name)
-        files = self.raw_file_names
-        for file in [files] if isinstance(files, str) else files:
-            (source,) = root.rglob(file)
-            (Path(self.raw_dir) / file).write_bytes(source.read_bytes())
-
-    for loader in (pyg.Planetoid, pyg.Coauthor, pyg.CitationFull, pyg.Reddit):
-        monkeypatch.setattr(loader, "download", download)
+@pytest.mark.parametrize("name", PLANETOID)
+def test_downloads_are_checked_kept_and_read(name: str, web: Web) -> None:
     first, again = load(name), load(name)
-    assert downloads == [name]
+    assert len(web.asked) == 8, "once"
+    for url, context in web.asked:
+        assert url.startswith("https://")
+        assert context.verify_mode is ssl.CERT_REQUIRED
+        assert context.check_hostname
     assert (first.edge_index == again.edge_index).all()
-    assert (first.edge_index == load(name, data_root=root).edge_index).all()
-    leftovers = [path.name for path in datasets.cache_folder().rglob("tmp*")]
-    assert not leftovers
+    assert (first.edge_index == load(name, data_root=web.root.parent).edge_index).all()
+    assert len(cached()) == 8
 
 
-def test_an_interrupted_download_leaves_nothing(pyg: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def cut_off(self: Any) -> None:
-        (Path(self.raw_dir) / "ms_academic_cs.npz").write_bytes(b"half a fi")
-        raise TimeoutError("timed out")
+@pytest.mark.parametrize("part", ["x", "graph", "test.index"])
+def test_a_file_with_another_digest_is_refused(part: str, web: Web) -> None:
+    web.spoil = f".{part}"
+    with pytest.raises(UserError, match=r"not the file that was published: its SHA-256 is") as got:
+        load("planetoid:cora")
+    assert "\n" not in str(got.value)
+    assert f"ind.cora.{part}" not in cached()
+    web.spoil = ""
+    assert load("planetoid:cora").num_nodes == 540, "the rest is there already"
 
-    monkeypatch.setattr(pyg.Coauthor, "download", cut_off)
-    with pytest.raises(UserError, match="TimeoutError: timed out"):
-        load("coauthor:cs")
-    assert not any(path.is_file() for path in datasets.cache_folder().rglob("*"))
+
+@pytest.mark.parametrize("name", [name for name in PUBLIC if name not in PLANETOID])
+def test_what_has_no_digest_is_not_downloaded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("nothing is fetched")
+
+    monkeypatch.setattr(downloads, "urlopen", never)
+    with pytest.raises(UserError, match=r"no digest of .* is known .*: download it from https://"):
+        load(name)
+    assert not cached()
+
+
+def test_the_digests_are_those_of_the_published_files() -> None:
+    if not (raw.DATA / "planetoid" / "ind.cora.x").is_file():
+        pytest.skip("needs the raw Planetoid files below $AUTOFGL_DATA")
+    for file, digest in downloads.DIGESTS.items():
+        data = (raw.DATA / "planetoid" / file).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == digest
+    names = (f"ind.{name.partition(':')[2]}.{part}" for name in PLANETOID for part in PARTS)
+    assert set(names) == set(downloads.DIGESTS)
+
+
+def test_an_endless_or_interrupted_download_leaves_nothing(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class CutOff(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            raise TimeoutError("timed out")
+
+    class Endless(io.BytesIO):
+        def read(self, size: int | None = -1, /) -> bytes:
+            return bytes(size or 1)
+
+    for answer, reason in ((CutOff(), "timed out"), (Endless(), "larger than")):
+        monkeypatch.setattr(downloads, "urlopen", lambda *_, answer=answer, **__: answer)
+        with pytest.raises(UserError, match=reason):
+            load("planetoid:cora")
+        assert not cached()
 
 
 def test_mistakes_are_named() -> None:

@@ -190,7 +190,7 @@ def test_no_clients():
 
 
 def test_names_must_differ():
-    with pytest.raises(GraphError, match="2 clients are called 'bank'"):
+    with pytest.raises(GraphError, match="two clients are called 'bank'"):
         validate_clients([client("bank", "shop"), client("shop", "bank"), client("bank", "shop")])
 
 

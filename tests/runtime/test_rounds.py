@@ -198,7 +198,8 @@ SUMMING: dict[str, dict[str, Any]] = {
     "fedavg": {"aggregate": "gradients"},
     "fedavg/parameters": {"aggregate": "parameters"},
     "sfgnn": {},
-    "graphfl": {"inner_steps": 1, "adapt_steps": 1, "participation": 0.5, "new_clients": 1},
+    "graphfl": {"inner_steps": 1, "adapt_steps": 1, "participation": 0.5, "new_clients": 1}
+    | {"secure_threshold": 2},
     "graphfl-ga": {"population": 2, "iterations": 1, "inner_steps": 1, "adapt_steps": 1},
     "fl-random": {"candidates": 2, "candidate_rounds": 2, "layers": 2, "finalists": 2},
     "fl-agcns": {"generations": 2, "population": 4, "layers": 2, "warmup": 1, "weight_steps": 1}

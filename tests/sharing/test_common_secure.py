@@ -125,7 +125,8 @@ def test_partial_participation_hides_who_trains(
 ) -> None:
     outcomes = []
     for mode in ("none", secure):
-        method = make("fedavg", small_clients, secure=mode, participation=0.4, rounds=6)
+        about = {"participation": 0.67, "secure_threshold": 2}  # two of three
+        method = make("fedavg", small_clients, secure=mode, **about, rounds=6)
         rounds(method, 6)
         outcomes.append(method.finish())
     plain, other = outcomes

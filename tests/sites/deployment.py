@@ -11,20 +11,35 @@ from autofgl.execution import DataSummary
 from autofgl.federation.engines.nvflare.processes import Loopback
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graphs
-from autofgl.methods.catalog import find_method
+from autofgl.methods.catalog import METHODS, find_method
 from autofgl.runs.folder import Result, RunFolder
+from autofgl.secure import MODES
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
+from autofgl.sites.policy import Policy
+
+#: The policy of owners who have nothing against anything.
+OPEN = Policy.of(
+    {
+        "methods": list(METHODS),
+        "secure": list(MODES),
+        "min_parties": 1,
+        "allow": ["collect_models", "share=all", "mode=threshold"],
+    }
+).to_text()
 
 
 def prepare(loopback: Loopback, clients: Sequence[ClientGraph], state: Path) -> None:
     """Give every site its graph, its policy and its place for checkpoints."""
     paths = save_graphs(loopback.folder / "graphs", clients)
+    names = tuple(client.name for client in clients)
     for client, path in zip(clients, paths, strict=True):
         kit = loopback.kits.sites[client.name]
         policy = kit / "local" / "policy.yaml"
-        site = SiteConfig(name=client.name, graph=str(path), state=str(state), policy=str(policy))
-        site.write(kit)
+        policy.write_text(OPEN)
+        SiteConfig(
+            name=client.name, sites=names, graph=str(path), state=str(state), policy=str(policy)
+        ).write(kit)
 
 
 def deployment(loopback: Loopback, **more: Any) -> Deployment:

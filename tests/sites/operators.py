@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from deployment import OPEN
 
 from autofgl.federation.engines.nvflare.processes import free_port, running, stop_kits
 from autofgl.graphs.client_graph import ClientGraph
@@ -47,6 +48,8 @@ class Operators:
         project = {"server": server, "port": free_port(), "sites": self.names}
         (folder / "sites.yaml").write_text(yaml.safe_dump(project))
         self.finish(self.do("provision", "sites.yaml"), 0)
+        for name in self.names:
+            self.open(name)
 
     def do(
         self, *words: str, env: Mapping[str, str] | None = None, on: str = "server"
@@ -76,6 +79,10 @@ class Operators:
     def join(self, name: str, env: Mapping[str, str] | None = None) -> None:
         words = ["--kit", f"kits/sites/{name}", "--graph", str(self.graphs[name])]
         self.do("join", *words, env=env, on=name)
+
+    def open(self, name: str) -> None:
+        """The owner of a site allows everything."""
+        (self.kit(name) / "policy.yaml").write_text(OPEN)
 
     def submit(self, name: str, run: Mapping[str, Any]) -> "subprocess.Popen[str]":
         (self.folder / f"{name}.yaml").write_text(yaml.safe_dump(dict(run)))

@@ -1,10 +1,15 @@
 """A site's own part of a run, by itself: no network, no process."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from deployment import OPEN
 
 import autofgl
 from autofgl.errors import UserError
@@ -12,8 +17,8 @@ from autofgl.federation.party import Context, Refused
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
 from autofgl.identity import GroupSecret
-from autofgl.runtime.settings import FederatedSettings
-from autofgl.sites.join import TEMPLATE, LocalSite, Policy, SiteConfig
+from autofgl.sites.join import LocalSite, SiteConfig
+from autofgl.sites.policy import TEMPLATE, Policy
 
 NAMES = ("client-0", "client-1", "client-2")
 
@@ -27,8 +32,10 @@ class NoPeers:
 def config(small_clients: list[ClientGraph], tmp_path: Path) -> SiteConfig:
     path = tmp_path / "own.npz"
     save_graph(path, small_clients[0])
+    (tmp_path / "policy.yaml").write_text(OPEN)
     return SiteConfig(
         name=NAMES[0],
+        sites=NAMES,
         graph=str(path),
         state=str(tmp_path / "state"),
         policy=str(tmp_path / "policy.yaml"),
@@ -43,38 +50,39 @@ def opening(**more: Any) -> dict[str, Any]:
     return {**whole, **more}
 
 
-def build(config: SiteConfig, **more: Any) -> Any:
-    return LocalSite(config.model_dump()).build(
-        opening(**more),
-        Context(NAMES[0], NAMES, NoPeers(), identity=GroupSecret(NAMES[0], bytes(32))),
-    )
+def build(config: SiteConfig, parties: Sequence[str] = NAMES, **more: Any) -> Any:
+    identity = GroupSecret(NAMES[0], bytes(32))
+    context = Context(NAMES[0], tuple(parties), NoPeers(), identity=identity)
+    return LocalSite(config.model_dump()).build(opening(**more), context)
 
 
 def test_a_site_builds_its_party_from_its_own_graph(config: SiteConfig) -> None:
     party = build(config)
-    assert "round" in party.operations
+    assert "counts" in party.handle("start", {"stage": ""})
     hello = LocalSite(config.model_dump()).hello({"version": autofgl.__version__})
     assert hello == {"classes": 3, "features": 36}
+
+
+PLAIN = "methods: [fedavg]\nsecure: [none]\n"
 
 
 @pytest.mark.parametrize(
     ("rules", "asked", "reason"),
     [
-        ("methods: [fl-agcns]", {}, "method 'fedavg' is not among fl-agcns"),
-        ("secure: [ckks, shares]", {}, "secure mode 'none' is not among ckks, shares"),
-        ("max_rounds: 4", {}, "5 rounds are more than 4"),
-        ("min_parties: 4", {}, "a sum of 3 parties"),
-        ("min_parties: 3", {"secure": "shares"}, "a sum of 2 parties"),
-        (
-            "min_parties: 3",
-            {"secure": "shares", "settings": {"secure_threshold": 2}},
-            "a sum of 2 parties",
-        ),
-        ("", {"method": "nonsense"}, "method 'nonsense' is unknown here"),
-        ("", {"settings": {"nonsense": 1}}, "nonsense"),
-        ("", {"settings": {"rounds": -1}}, "rounds"),
-        ("", {"secure": "nonsense"}, "unknown secure mode"),
-        ("", {"classes": 1}, "label"),
+        ("methods: [fl-agcns]", {}, "methods: 'fedavg' is not allowed"),
+        ("methods: [fedavg]", {}, "secure: 'none' is not allowed"),
+        (f"{PLAIN}max_rounds: 4", {}, "max_rounds: 5 rounds are too many"),
+        (f"{PLAIN}min_parties: 4", {}, "min_parties: 3 parties are fewer"),
+        (f"{PLAIN}max_parameters: 1000", {}, "max_parameters: 2563 parameters are too many"),
+        (f"{PLAIN}max_classes: 2", {}, "max_classes: 3 classes are too many"),
+        (PLAIN, {"method": "nonsense"}, "methods: 'nonsense' is not allowed"),
+        (PLAIN, {"settings": {"nonsense": 1}}, "nonsense"),
+        (PLAIN, {"settings": {"rounds": -1}}, "rounds"),
+        (PLAIN, {"secure": "nonsense"}, "secure: 'nonsense' is not allowed"),
+        (PLAIN, {"classes": 1}, "its graph does not fit this run: the reason is in the site's log"),
+        (PLAIN, {"classes": "many"}, "opening: classes=many"),
+        (PLAIN, {"seed": -1}, "opening: seed=-1"),
+        (PLAIN, {"settings": 7}, "opening: settings=7"),
     ],
 )
 def test_what_a_site_refuses(
@@ -88,6 +96,8 @@ def test_what_a_site_refuses(
 def test_a_threshold_satisfies_the_policy(config: SiteConfig) -> None:
     Path(config.policy).write_text("min_parties: 3\nsecure: [shares]\nmethods: [fedavg]\n")
     build(config, secure="shares", settings={"secure_threshold": 3})
+    with pytest.raises(Refused, match="min_parties: secure_threshold: a sum of 2 parties"):
+        build(config, secure="shares", settings={"secure_threshold": 2})
 
 
 def test_another_version_is_refused(config: SiteConfig) -> None:
@@ -117,6 +127,8 @@ def test_another_graph_is_refused_in_a_run_under_way(
         ("min_partys: 3", "min_partys"),
         ("min_parties: 0", "min_parties"),
         ("[", "not YAML"),
+        ("secure: []", "list at least one of"),
+        ("methods: [fedavg]\nmethods: [separate]", "given twice"),
     ],
 )
 def test_policies_with_mistakes_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -125,14 +137,24 @@ def test_policies_with_mistakes_are_refused(tmp_path: Path, text: str, message: 
         Policy.read(tmp_path / "policy.yaml")
 
 
-def test_the_template_allows_all_and_its_lines_are_valid(tmp_path: Path) -> None:
+def test_the_template_is_strict_and_closed(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text(TEMPLATE)
-    assert Policy.read(path) == Policy()
-    rules = [line[2:] for line in TEMPLATE.splitlines() if line.startswith("# ") and ": " in line]
-    path.write_text("\n".join(line for line in rules if line.split(":")[0].isidentifier()))
     policy = Policy.read(path)
-    assert policy.min_parties == 3
-    assert policy.secure == ("ckks", "shares")
-    with pytest.raises(Refused):
-        policy.check("fedavg", "none", FederatedSettings(), 3)
+    assert policy == Policy()
+    assert policy.closed
+    assert (policy.secure, policy.min_parties, policy.allow) == (("shares",), 3, ())
+    limits = ("max_rounds", "max_parameters", "max_classes", "max_message", "max_bytes")
+    assert all(getattr(policy, limit) > 0 for limit in limits)
+
+
+def test_a_policy_survives_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    rules = {
+        "methods": ["fedavg", "/home/a b/own.py:Mine"],
+        "allow": ["share=all"],
+        "max_rounds": 5,
+    }
+    policy = Policy.of(rules)
+    path.write_text(policy.to_text())
+    assert Policy.read(path) == policy

@@ -62,7 +62,10 @@ def test_renewal_keeps_the_ca_and_what_a_site_has_written(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sites": ["a", "a"]}, "given twice"),
+        ({"sites": ["a", "a"]}, "two sites are called 'a'"),
+        ({"sites": ["north", "North"]}, "'north' and 'North' differ in case"),
+        ({"sites": ["server"]}, "reserved"),
+        ({"sites": ["Coordinator"]}, "reserved"),
         ({"sites": ["a b"]}, "no name for a site"),
         ({"sites": ["../up"]}, "no name for a site"),
         ({"sites": []}, "sites"),

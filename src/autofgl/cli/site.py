@@ -1,8 +1,9 @@
 """``autofgl site``: everything that operators of a federation across machines need."""
 
+import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,6 +52,81 @@ def server_command(
     run_kit(open_kit(kit, site=False), show_line)
 
 
+@app.command("init", epilog="Example: autofgl site init --kit north --methods fedavg,sfgnn")
+def init_command(
+    kit: Annotated[Path, typer.Option(help="This site's kit.")] = Path(),
+    policy: Annotated[
+        Path | None, typer.Option(help="File to write. [default: KIT/policy.yaml]")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods that may run, separated by commas.")
+    ] = None,
+    secure: Annotated[
+        str | None, typer.Option(help="Secure modes that may be used. [default: shares]")
+    ] = None,
+    min_parties: Annotated[
+        int | None, typer.Option(help="Fewest sites in a run and in a sum. [default: 3]")
+    ] = None,
+    allow: Annotated[
+        str | None,
+        typer.Option(help="Settings that show more than sums, e.g. share=all. [default: none]"),
+    ] = None,
+    max_rounds: Annotated[
+        int | None, typer.Option(help="Most rounds of a run. [default: 20000]")
+    ] = None,
+    max_parameters: Annotated[
+        int | None, typer.Option(help="Most parameters of a network. [default: 20000000]")
+    ] = None,
+    replace: Annotated[bool, typer.Option(help="Replace a policy that is there.")] = False,
+) -> None:
+    """Say what this site takes part in: asks in a terminal, unless options say it.
+
+    Without options and without a terminal the file is strict and lists no method: nothing runs.
+    """
+    from autofgl.sites.provisioning import init_policy
+
+    lists = {"methods": methods, "secure": secure, "allow": allow}
+    numbers = {
+        "min_parties": min_parties,
+        "max_rounds": max_rounds,
+        "max_parameters": max_parameters,
+    }
+    given = any(value is not None for value in (*lists.values(), *numbers.values()))
+    if not given and sys.stdin.isatty():
+        lists, numbers = _ask_owner()
+    rules: dict[str, Any] = {
+        key: [name.strip() for name in text.split(",") if name.strip()]
+        for key, text in lists.items()
+        if text is not None
+    }
+    rules |= {key: number for key, number in numbers.items() if number is not None}
+    path = init_policy(kit, policy, rules, replace)
+    show_line(f"policy: {path}")
+    if not rules.get("methods"):
+        show_line("it lists no method, so nothing runs here: add some under 'methods'")
+
+
+def _ask_owner() -> tuple[dict[str, str | None], dict[str, int | None]]:
+    """What the owner of a site answers, with the strict value wherever nothing is typed."""
+    from autofgl.methods.catalog import METHODS
+    from autofgl.sites.policy import Policy
+
+    strict = Policy()
+    show_line(f"Methods: {', '.join(METHODS)}")
+    methods = typer.prompt("Methods that may run, separated by commas", default="")
+    secure = typer.prompt("Secure modes that may be used", default=", ".join(strict.secure))
+    fewest = typer.prompt("Fewest sites in a run and in a sum", strict.min_parties, type=int)
+    question = "Settings that show more than sums (collect_models, share=all, mode=threshold)"
+    allow = typer.prompt(question, default="")
+    rounds = typer.prompt("Most rounds of a run", strict.max_rounds, type=int)
+    size = typer.prompt("Most parameters of a network", strict.max_parameters, type=int)
+    return {"methods": methods, "secure": secure, "allow": allow}, {
+        "min_parties": fewest,
+        "max_rounds": rounds,
+        "max_parameters": size,
+    }
+
+
 @app.command("join", epilog="Example: autofgl site join --kit north --graph own.npz")
 def join_command(
     graph: Annotated[Path, typer.Option(help="This site's graph file; it never leaves the site.")],
@@ -64,10 +140,14 @@ def join_command(
     secret: Secret = None,
 ) -> None:
     """Join as a site, with its own graph and policy, until Ctrl-C."""
+    from autofgl.sites.policy import Policy
     from autofgl.sites.provisioning import open_kit, prepare_site, run_kit
 
     opened = open_kit(kit, site=True)
-    prepare_site(opened, graph, policy, state, secret)
+    site = prepare_site(opened, graph, policy, state, secret)
+    if Policy.read(Path(site.policy)).closed:
+        show_line(f"{site.policy} allows nothing yet: say what this site takes part in, with "
+                  f"autofgl site init --kit {kit}")  # fmt: skip
     run_kit(opened, show_line)
 
 

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from autofgl.errors import FederationError
@@ -65,6 +66,8 @@ class Federation(Protocol):
     """A set of parties that can be called together. Engines implement it."""
 
     meter: Traffic
+    #: Where the server's side keeps files of the run, if anywhere.
+    folder: Path | None
 
     @property
     def parties(self) -> Sequence[str]:
@@ -100,14 +103,18 @@ class Federation(Protocol):
     def drop(self, party: str) -> None:
         """Go on without a party."""
 
-    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
+    def checkpoint(
+        self, tag: str, run: str = "", timeout: float | None = None
+    ) -> Mapping[str, str]:
         """Have every party keep its state under a tag of a run, at its own place.
 
         Returns:
-            The digest of each party's file.
+            The digest of each party's file. A party that is lost, or late, has none.
         """
 
-    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+    def restore(
+        self, tag: str, digests: Mapping[str, str], run: str = "", timeout: float | None = None
+    ) -> None:
         """Have parties load the states that they kept under a tag, once all files are verified.
 
         Args:

@@ -109,6 +109,12 @@ class ClientGraph:
         masks = (none, none.copy(), none.copy())
         return cls(name, x, edge_index, y, *masks, classes, np.arange(len(y)))
 
+    @classmethod
+    def outline(cls, name: str, features: int, classes: int) -> ClientGraph:
+        """A graph without nodes that has the shape of another one, which is not here."""
+        x, edges = np.zeros((0, features), np.float32), np.zeros((2, 0), np.int64)
+        return cls.unsplit(name, x, edges, np.zeros(0, np.int64), classes)
+
     def with_masks(self, train: Bools, val: Bools, test: Bools) -> ClientGraph:
         """The same graph with another split."""
         return replace(self, train_mask=train, val_mask=val, test_mask=test)

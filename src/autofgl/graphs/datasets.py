@@ -1,17 +1,16 @@
 """Graphs by name, embedded, synthetic or from the raw files of public datasets, and their splits.
 
 Raw files are looked for below ``data_root`` or ``$AUTOFGL_DATA`` and are read in place; nothing
-is ever written there. Without such a root they are downloaded once by PyG's dataset classes into
-the user's cache folder. Parsing takes well under a second (Reddit aside), so that parsed graphs
-are not cached.
+is ever written there. Without such a root they are downloaded once into the user's cache folder,
+if their digests are known (:mod:`autofgl.graphs.downloads`). Parsing takes well under a second
+(Reddit aside), so that parsed graphs are not cached.
 
 A split is seeded; a node without a label (``y == -1``) never enters a mask, whatever its kind.
 """
 
 import os
-import tempfile
-import warnings
 from dataclasses import replace
+from http.client import HTTPException
 from importlib import resources
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from autofgl.graphs.client_graph import (
     compact,
     symmetric_edges,
 )
+from autofgl.graphs.downloads import DownloadError, download
 from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
 
@@ -102,25 +102,25 @@ def _cora() -> ClientGraph:
 
 
 def _raw(name: str, data_root: Path | str | None) -> ClientGraph:
-    """A public dataset from its raw files, which PyG downloads if need be."""
+    """A public dataset from its raw files, which are downloaded if need be."""
     given = data_root or os.environ.get("AUTOFGL_DATA")
     root = Path(given).expanduser() if given else None
     kind, _, part = name.partition(":")
     if kind == "planetoid":
         files = [f"ind.{part}.{ending}" for ending in raw_files.PLANETOID_PARTS]
-        return raw_files.read_planetoid(_folder(name, root, files, "Planetoid", part), part)
+        return raw_files.read_planetoid(_folder(name, root, files), part)
     if kind == "coauthor":
         file = f"ms_academic_{part[:3]}.npz"
-        folder = _folder(name, root, [file], "Coauthor", part)
+        folder = _folder(name, root, [file])
         return raw_files.read_attributed(folder / file, name)
     if kind == "corafull":
-        file = "cora_full.npz"  # as gnn-benchmark calls it; PyG downloads graph2gauss's cora.npz
+        file = "cora_full.npz"  # as gnn-benchmark calls it; graph2gauss has cora.npz
         if root is None or not (root / "corafull" / file).is_file():
             file = "cora.npz"
-        folder = _folder(name, root, [file], "CitationFull", "cora")
+        folder = _folder(name, root, [file])
         return raw_files.read_attributed(folder / file, name)
     files = ["reddit_data.npz", "reddit_graph.npz"]
-    return raw_files.read_reddit(_folder(name, root, files, "Reddit"))
+    return raw_files.read_reddit(_folder(name, root, files))
 
 
 def cache_folder() -> Path:
@@ -129,8 +129,8 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "autofgl"
 
 
-def _folder(name: str, root: Path | None, files: list[str], loader: str, *given: str) -> Path:
-    """The folder that holds all these files, downloaded by a class of PyG if there is no root."""
+def _folder(name: str, root: Path | None, files: list[str]) -> Path:
+    """The folder that holds all these files, downloaded if there is no root."""
     folder = (root or cache_folder()) / name.partition(":")[0]
     missing = [folder / file for file in files if not (folder / file).is_file()]
     if missing and root:
@@ -141,29 +141,14 @@ def _folder(name: str, root: Path | None, files: list[str], loader: str, *given:
     if not missing:
         return folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder) as temporary:
-            raw = _fetch(temporary, loader, *given)
-            for file in files:  # each of them whole or not at all
-                os.replace(raw / file, folder / file)  # noqa: PTH105
-    except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        download(name, [path.name for path in missing], folder)
+    except (OSError, HTTPException, DownloadError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
             f"{name} is not in {folder} and could not be downloaded ({reason}); point --data-root "
             f"or AUTOFGL_DATA at a folder that holds {folder.name}/{files[0]}"
         ) from error
     return folder
-
-
-def _fetch(root: str, loader: str, *given: str) -> Path:
-    """Let PyG download, but not process: it would unpickle what came from the network."""
-    with warnings.catch_warnings():  # the import speaks of deprecated parts of torch
-        warnings.simplefilter("ignore")
-        from torch_geometric import datasets as pyg  # slow to import, and seldom needed
-
-    steps = {"_process": lambda *_: None, "load": lambda *_: None}
-    raw_only = type("RawOnly", (getattr(pyg, loader),), steps)
-    return Path(raw_only(root, *given).raw_dir)
 
 
 def split_nodes(

@@ -3,15 +3,15 @@
 Everything is vectorized; the dearest check, that edges come in both directions, sorts them.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from autofgl.errors import GraphError
+from autofgl.errors import GraphError, UserError
 from autofgl.graphs.client_graph import BOUNDARY, MASKS, Bools, ClientGraph, Ints
+from autofgl.names import check_names
 
 
 def validate_graph(graph: ClientGraph) -> None:
@@ -30,9 +30,10 @@ def validate_clients(clients: Sequence[ClientGraph]) -> None:
     """
     if not clients:
         raise GraphError("there are no clients: give at least one graph")
-    name, count = Counter(client.name for client in clients).most_common(1)[0]
-    if count > 1:
-        raise GraphError(f"{count} clients are called '{name}': give each its own name")
+    try:
+        check_names(client.name for client in clients)
+    except UserError as error:
+        raise GraphError(str(error)) from error
     for client in clients:
         validate_graph(client)
     _check_common(clients)

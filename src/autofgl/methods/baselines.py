@@ -10,6 +10,7 @@ from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
@@ -49,9 +50,9 @@ class Separate(Method):
         return lambda _: AloneClient(ClientData(graph, seed), settings)
 
     @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        model_spec(graph, settings)
+    def network(cls, graph: ClientGraph, settings: Any) -> ModelSpec:
+        """The network that the settings ask for."""
+        return model_spec(graph, settings)
 
     @property
     def done(self) -> bool:

@@ -4,13 +4,14 @@ A few lines of YAML whose aliases repeat each other stand for gigabytes once the
 ("billion laughs"), and a line of brackets exhausts the stack.
 """
 
+from collections import Counter
 from typing import Any
 
 import yaml
 
 from autofgl.errors import UserError
 
-MAX_CHARACTERS = 1 << 20
+MAX_CHARACTERS = 1 << 18  # some seconds of parsing
 MAX_DEPTH = 20
 
 
@@ -26,7 +27,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 class _BoundedLoader(yaml.SafeLoader):
-    """The safe loader, with an end to nesting and without aliases."""
+    """The safe loader, with an end to nesting, without aliases, and every key once."""
 
     _depth = 0
 
@@ -39,3 +40,10 @@ class _BoundedLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self._depth -= 1
         return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        for name, count in names.most_common(1):
+            if count > 1:  # one of the two values would go unseen
+                raise yaml.constructor.ConstructorError(None, None, f"'{name}' is given twice")
+        return super().construct_mapping(node, deep)

@@ -14,7 +14,7 @@ import yaml
 
 from autofgl.atomic import write_text
 from autofgl.errors import RunFolderError, UserError
-from autofgl.runs.bounded_yaml import parse_yaml
+from autofgl.runs.bounded_yaml import MAX_CHARACTERS, parse_yaml
 from autofgl.runs.lock import LOCK_FILE, locked
 from autofgl.runs.manifest import Manifest, parse_json
 
@@ -191,9 +191,11 @@ class Result:
 def read_config_file(path: Path) -> dict[str, Any]:
     """The keys of a YAML configuration file."""
     try:
-        return _mapping(path, path.read_bytes())
+        with path.open("rb") as stream:
+            data = stream.read(4 * MAX_CHARACTERS + 1)  # no more than could be of any use
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
+    return _mapping(path, data)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

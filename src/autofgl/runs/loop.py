@@ -202,6 +202,8 @@ def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwa
         if console is not None:
             console.print(f"notice: {line}", markup=False, highlight=False, soft_wrap=True)
 
+    for line in method.notices:
+        notice(line)
     if not checkpoint.exists(folder.checkpoints):
         if folder.history.exists():
             notice("there is no checkpoint yet: the run begins again")
@@ -212,11 +214,14 @@ def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwa
         folder.checkpoints,
         method.federation,
         folder.manifest.run,
+        redo=method.secure == "none",
+        timeout=method.clients.timeout,
         accept=lambda state: _check_history(folder.history, state["history"]),
         notice=notice,
     )
     method.connect()
     method.load_state(state["method"])
+    method.catch_up(state["behind"])
     return Stopwatch(state["wall_s"], state["cpu_s"])
 
 
@@ -237,7 +242,8 @@ def _save(method: Method, folder: RunFolder, watch: Stopwatch, recorder: Recorde
     times = {"wall_s": watch.wall_s, "cpu_s": watch.cpu_s}
     state = {"method": method.state(), "round": method.round, **times}
     state["history"] = recorder.history_state()
-    checkpoint.save(folder.checkpoints, method.round, state, method.federation, folder.manifest.run)
+    run, timeout = folder.manifest.run, method.clients.timeout
+    checkpoint.save(folder.checkpoints, method.round, state, method.federation, run, timeout)
 
 
 def _save_if_due(

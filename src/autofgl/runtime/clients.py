@@ -6,6 +6,7 @@ Nothing that a client sends is used before it is checked: answers against their 
 client: the run goes on without it, or ends, as ``on_bad_client`` says.
 """
 
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,9 +26,16 @@ from autofgl.runtime.bounds import (
     far_from_others,
     sum_fault,
 )
-from autofgl.runtime.replies import Form
+from autofgl.runtime.replies import STATE, Form
 from autofgl.runtime.settings import ClientsSettings
-from autofgl.secure import Reveal, SecureSumError, SumClient, SumVectors, make_client, make_server
+from autofgl.secure import (
+    Reveal,
+    SecureSumError,
+    SumClient,
+    SumVectors,
+    make_client,
+    make_server,
+)
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -51,17 +59,35 @@ class Clients:
         self._settings = settings
         self._suspects = Suspects()
         threshold = settings.secure_threshold or None
-        self._server = make_server(secure, parties=federation.parties, threshold=threshold)
+        ledger = None if federation.folder is None else federation.folder / "server.sums"
+        self._server = make_server(
+            secure, parties=federation.parties, threshold=threshold, ledger=ledger
+        )
+        self._refusals: dict[str, str] = {}
+        self.aside: list[str] = []
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of the clients that take part now."""
-        aside = self._suspects.aside
-        return tuple(name for name in self.federation.parties if name not in aside)
+        """Names of the clients that take part now; those ``aside`` wait for the next training, and
+        suspects for some rounds.
+        """
+        out = {*self.aside, *self._suspects.aside}
+        return [name for name in self.federation.parties if name not in out]
+
+    @property
+    def fewest(self) -> int:
+        """Fewest clients whose sum is revealed."""
+        return self._server.fewest
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a client may take for a call, if there is a limit."""
+        return self._settings.timeout or None
 
     def connect(self) -> None:
         """Have the clients agree on keys; once, and again after a resume."""
-        self._server.setup(self._ask)
+        with self._explained():
+            self._server.setup(self._ask)
 
     def call(
         self,
@@ -78,23 +104,56 @@ class Clients:
 
         With ``wait_for_late`` a late client may join again in the next call; it must not where it
         would then have other weights than the rest. ``reply`` is the form of the answers;
-        ``everyone`` calls those too that are left aside for now.
+        ``everyone`` calls suspects too that are left aside for now.
 
         Raises:
             FederationError: A client is bad and the run is to end then, or too few are left.
         """
-        to = self.federation.parties if everyone else self.names
-        replies = self._reach(op, payload, each, to, reply)
+        if everyone:
+            self.keep_in_step(op, payload, reply)
+        replies = self._reach(op, payload, each, self.names, reply)
         for name, failure in replies.failed.items():
             if failure.kind == "lost" or not wait_for_late:
                 self.federation.drop(name)
         return require(op, replies, self._settings.min_clients)
 
-    def keep_in_step(self, op: str, payload: Payload, reply: Form) -> None:
-        """Tell those that are left aside what the others take in."""
+    def keep_in_step(self, op: str, payload: Payload, reply: Form | None) -> None:
+        """Tell suspects that are left aside what the others take in."""
         if aside := [name for name in self.federation.parties if name in self._suspects.aside]:
             for name in self._reach(op, payload, None, aside, reply).failed:
                 self.federation.drop(name)
+
+    def gather(self) -> None:
+        """A training begins: let clients take part that could not be brought up to date."""
+        self.aside, self._suspects.aside = [], frozenset()
+
+    def catch_up(
+        self,
+        names: Sequence[str],
+        message: Payload,
+        *,
+        op: str = "catch_up",
+        each: Mapping[str, Payload] | None = None,
+        with_state: bool = False,
+    ) -> None:
+        """Bring clients up to date that missed some rounds; those that are not stay aside.
+
+        With ``with_state`` one of the others hands over what all have alike, wrapped by the keys of
+        the sums, so that the server relays what it cannot read.
+        """
+        self.aside = sorted({*self.aside, *names} & set(self.federation.parties))
+        behind = list(self.aside)
+        if behind and with_state:
+            message = {**message, **self.first("common_state", STATE)}
+        replies = self.federation.call(op, message, each=each, to=behind, timeout=self.timeout)
+        for name in replies.ok:
+            self.aside.remove(name)
+
+    def session(self) -> Payload:
+        """Names the sums of times, which no two sessions measure alike; empty without protection:
+        then nothing needs another name.
+        """
+        return {} if self.secure == "none" else {"session": os.urandom(8).hex()}
 
     def first(self, op: str, reply: Form | None = None) -> Payload:
         """The answer of the first client that gives one, where all would say the same.
@@ -117,8 +176,7 @@ class Clients:
         to: Sequence[str],
         reply: Form | None,
     ) -> Replies:
-        timeout = self._settings.timeout or None
-        replies = self.federation.call(op, payload, each=each, to=to, timeout=timeout)
+        replies = self.federation.call(op, payload, each=each, to=to, timeout=self.timeout)
         wrong = {} if reply is None else {
             name: Failure("malformed", f"its answer to '{op}' {why}")
             for name, sent in replies.ok.items()
@@ -161,14 +219,14 @@ class Clients:
         Raises:
             FederationError: The run is to end then, or nobody can be spared.
         """
-        most = len(self.federation.parties) - max(self._server.fewest, self._settings.min_clients)
+        most = len(self.federation.parties) - max(self.fewest, self._settings.min_clients)
         if self._settings.on_bad_client == "end" or most < 1:
             raise error
         self._convict(self._suspects.spoiled(error.contributors, self.federation.parties, most))
 
     def cleared(self, contributors: Collection[str]) -> None:
         """A round went well with these clients in its sums."""
-        most = len(self.federation.parties) - max(self._server.fewest, self._settings.min_clients)
+        most = len(self.federation.parties) - max(self.fewest, self._settings.min_clients)
         self._convict(self._suspects.cleared(contributors, self.federation.parties, most))
 
     def _convict(self, name: str) -> None:
@@ -258,7 +316,8 @@ class Clients:
         """
         failed: SecureSumError | None = None
         try:
-            yield
+            with self._explained():
+                yield
         except SecureSumError as error:
             failed = error
         wrong = failed.wrong if failed else self._server.wrong
@@ -317,12 +376,25 @@ class Clients:
         return [round(float(count)) for count in counts]
 
     def relay(self, op: str, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
-        """Carry a phase of a protocol between clients."""
+        """Carry a phase of a protocol between clients; who is late or gone is not waited for."""
         each = {name: {"phase": phase, "message": message} for name, message in messages.items()}
-        return self.federation.call(op, each=each, to=list(messages)).ok
+        replies = self.federation.call(op, each=each, to=list(messages), timeout=self.timeout)
+        self._refusals |= {name: failure.message for name, failure in replies.failed.items()}
+        return replies.ok
 
     def _ask(self, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
         return self.relay("secure", phase, messages)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Say of a sum that fails which clients gave no answer, and why."""
+        self._refusals.clear()
+        try:
+            yield
+        except SecureSumError as error:
+            if reasons := "; ".join(f"{name}: {why}" for name, why in self._refusals.items()):
+                error.args = (f"{error} ({reasons})",)
+            raise
 
 
 class Summing:
@@ -348,9 +420,15 @@ class Summing:
         """Answer a phase of the protocol."""
         return self.sums.handle(payload["phase"], payload["message"])
 
+    def contribute(
+        self, tag: str, vectors: Mapping[str, Any], *, reveal: Reveal = "server"
+    ) -> Payload:
+        """What this client adds to a sum; without any weight it counts as nobody."""
+        return self.sums.protect(tag, vectors, reveal=reveal, active=has_weight(vectors))
+
     def count(self, tag: str, counts: Any) -> Payload:
         """What :meth:`Clients.count_nodes` adds up."""
-        return self.sums.protect(tag, {"counts": counts / COUNT_UNIT})
+        return self.contribute(tag, {"counts": counts / COUNT_UNIT})
 
 
 def average(total: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,6 +451,15 @@ def weighted(vectors: Mapping[str, Any], share: float) -> dict[str, Any]:
     """What a party contributes to :func:`average`: its weight and its weighted vectors."""
     weight = np.float32(share)
     return {"share": np.array(weight), **{name: weight * value for name, value in vectors.items()}}
+
+
+def has_weight(vectors: Mapping[str, Any]) -> bool:
+    """Whether a contribution changes a sum: by its ``share`` if it is weighted, else by any value.
+
+    Clients that add zeros hide nobody, so a sum needs enough of the others.
+    """
+    told = [vectors["share"]] if "share" in vectors else vectors.values()
+    return any(bool(np.any(value)) for value in told)
 
 
 def _contributions(replies: Mapping[str, Payload], key: str) -> dict[str, Payload]:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +11,8 @@ from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.models.networks import count_parameters, empty_network
+from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
@@ -65,7 +68,7 @@ class Method(ABC):
         Raises:
             UserError: They cannot; the message says why.
         """
-        cls.check_network(clients[0], settings)
+        cls.network(clients[0], settings)
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
         combine = getattr(settings, "combine", "mean")
@@ -79,9 +82,25 @@ class Method(ABC):
             make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
 
     @classmethod
-    def check_network(cls, graph: ClientGraph, settings: Any) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        next(iter(cls.ways.values())).spec(graph, settings)
+    def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
+        """The network that the settings ask for; a ``UserError`` if it does not fit the graph."""
+        return next(iter(cls.ways.values())).spec(graph, settings)
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Parameters of the largest network that a client may have to build; builds none."""
+        ways = [way.spec(graph, settings) for way in cls.ways.values()]
+        specs = ways or [cls.network(graph, settings)]
+        return max(count_parameters(partial(empty_network, spec)) for spec in specs)
+
+    @classmethod
+    def recipe_parameters(cls, graph: ClientGraph, settings: Any, recipe: Recipe) -> int:
+        """Parameters of the network of a recipe, on the run's settings; builds none."""
+        settings = recipe.apply(settings)
+        if "|" not in recipe.network:
+            return cls.parameters(graph, settings)
+        sizes = graph.num_features, graph.classes, settings.hidden
+        return count_parameters(partial(empty_network, SearchedSpec(recipe.network, *sizes)))
 
     @classmethod
     def party(
@@ -130,6 +149,27 @@ class Method(ABC):
             if hasattr(part, "before_checkpoint"):
                 part.before_checkpoint()
 
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that are back, and have no part in the checkpoint from which the
+        run goes on. Whom no training brings up to date takes part in the next one that starts.
+        """
+        behind = self.clients.aside = [*names, *self.clients.aside]
+        for part in (getattr(self, name) for name in self.saved):
+            if behind and hasattr(part, "catch_up"):
+                part.catch_up(behind)
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know before the first round, a line each."""
+        share, fewest = getattr(self.settings, "participation", 1.0), self.clients.fewest
+        asked = round(share * len(self.clients.names))
+        if asked >= fewest or self.secure == "none":
+            return []
+        return [
+            f"participation={share:g} is {asked} of {len(self.clients.names)} clients; {fewest} "
+            f"train in every round, since --secure {self.secure} reveals no sum of fewer"
+        ]
+
     @abstractmethod
     def setup(self) -> None:
         """Prepare the first round. A resumed run skips it."""
@@ -144,10 +184,12 @@ class Method(ABC):
 
     def state(self) -> Payload:
         """Server-side state for a checkpoint."""
-        return {**saved_state(self, ("round", *self.saved)), "dropped": self.clients.dropped}
+        known = {"aside": self.clients.aside, "dropped": self.clients.dropped}
+        return {**saved_state(self, ("round", *self.saved)), **known}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        self.clients.aside = list(state.get("aside", ()))
         restore_state(self, ("round", *self.saved), state)
         self.clients.go_on_without(state.get("dropped", {}))
 

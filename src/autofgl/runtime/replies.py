@@ -153,6 +153,15 @@ class Contribution:
 
 
 @dataclass(frozen=True)
+class Box:
+    """Bytes that are for other clients."""
+
+    def fault(self, value: Any) -> str:
+        """See :class:`Form`."""
+        return "" if type(value) is bytes else "should be bytes"
+
+
+@dataclass(frozen=True)
 class Network:
     """The description of a network that can be built, of bearable size."""
 
@@ -199,5 +208,7 @@ NOTHING = Record({})
 OWN = Record({"nodes": WHOLE, "edges": WHOLE, "metrics": METRICS}, or_nothing=True)
 #: Whether a summed update was not taken in, since it is out of bounds.
 TAKE = Record({"refused": Truth()}, frozenset({"refused"}))
+#: What all clients have alike, for one that missed some rounds.
+STATE = Record({"state": Box()})
 #: A model that is handed over.
 EXPORT = Record({"weights": WEIGHTS, "spec": Network()})

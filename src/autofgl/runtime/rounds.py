@@ -10,18 +10,14 @@ client: the figures of round t are those of the weights after t-1 updates.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from autofgl.federation.party import Context, Party, Replies
-from autofgl.federation.payload import Payload
-from autofgl.runtime.bounds import (
-    SumOutOfBounds,
-    UsualDistance,
-    distance,
-)
+from autofgl.federation.party import Context, Refused, Replies
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, distance
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
@@ -29,6 +25,7 @@ from autofgl.runtime.metrics import (
     client_accuracies,
 )
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, Form, Record, Truth
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
@@ -38,17 +35,41 @@ from autofgl.runtime.state import Saved, restore_state, saved_state
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
 START = Record({"counts": SUM})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
-CONCLUDE = Record({"report": SUM})
+CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
+#: What a client's state says of where it is: the stages that it had, and the present one.
+_ORDER = ("phase", "_stages", "_stage", "_round")
 
 
-class RoundClient(Summing, Party):
-    """The client half of the round engine; a recipe that names no way takes the first."""
+class RoundClient(Summing, PhasedParty):
+    """The client half of the round engine; a recipe that names no way takes the first.
+
+    It trains one network after the other. Each has a ``stage``, put before the names of all its
+    sums, which is never used again; its rounds follow each other.
+    """
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
-        "start", "round", "take", "conclude", "export",
+        "start", "round", "take", "conclude", "export", "common_state", "catch_up",
+    }  # fmt: skip
+    #: Weights are handed out when they are the same everywhere: before a training, and after it.
+    phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "new": {
+            "start": "started", "round": "training", "export": "new", "catch_up": "training",
+        },
+        "started": {
+            "start": "started", "round": "training", "export": "started",
+            "common_state": "started", "catch_up": "training",
+        },
+        "training": {
+            "start": "started", "round": "training", "take": "training", "conclude": "concluded",
+            "common_state": "training", "catch_up": "training",
+        },
+        "concluded": {"start": "started", "export": "concluded", "catch_up": "training"},
+        "failed": {"start": "started"},
     }  # fmt: skip
     #: Attributes that a checkpoint has, besides the recipe and what its training has.
     saved: ClassVar[tuple[str, ...]] = ()
+    #: Those of them that are the same at all clients, for one that missed some rounds.
+    common: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -66,6 +87,9 @@ class RoundClient(Summing, Party):
         self._secure = secure
         self._recipe: Payload = {}
         self._sharing: SharingClient | None = None
+        self._stages: list[str] = []
+        self._stage = ""
+        self._round = 0
 
     @property
     def sharing(self) -> SharingClient:
@@ -75,36 +99,51 @@ class RoundClient(Summing, Party):
         assert self._sharing is not None
         return self._sharing
 
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse a stage or a round that was there before, and handouts that nobody needs."""
+        if op == "take" and self.sharing.reveal != "parties":
+            raise Refused("operation 'take' is for sums that clients open")
+        if op in ("round", "conclude") and payload["stage"] != self._stage:
+            raise Refused(f"stage '{payload['stage']}' is not the present one")
+        if op == "round":
+            require_later("round", payload["round"], self._round)
+        again = op == "catch_up" and payload["stage"] == self._stage
+        if op in ("start", "catch_up") and payload["stage"] in self._stages and not again:
+            raise Refused(f"stage '{payload['stage']}' was there before")
+        if again:
+            require_later("round", payload["round"], self._round - 1)
+
     def start(self, payload: Payload) -> Payload:
         """Build the network of a recipe, at weights that are the same everywhere; count own nodes.
 
-        Payload: ``stage``, put before the names of all sums; a recipe's ``sharing``, ``network``
-        and ``settings``; ``trial``.
+        Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``.
         """
-        given = ("sharing", "network", "settings", "trial")
-        self._adopt({key: payload[key] for key in given if key in payload})
-        return {"counts": self.count(f"{payload['stage']}start", self.data.counts())}
+        self._enter(payload)
+        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
 
         Payload: what the way of sharing hands out; ``stage``; ``round``; ``totals``, the
-        federation's node counts; ``train``; ``contribute``, false for an evaluation alone.
-        With a secure mode a client that does not train contributes zeros: masks need all parties.
+        federation's node counts; ``train``; ``contribute``, false for an evaluation alone;
+        ``update``, false if nobody trains. With a secure mode a client that does not train
+        contributes zeros: masks need all parties.
         """
-        sharing, tag = self.sharing, f"{payload['stage']}{{}}-{payload['round']}"
+        sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
+        self._round = payload["round"]
         refused = self.take(payload)
         figures = sharing.figures(payload)
-        trains = payload["contribute"] and (payload.get("train", True) or self._secure != "none")
+        hides = self._secure != "none" and payload.get("update", True)
+        trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
         reply = {**refused, **(sharing.after(payload) if payload["contribute"] else {})}
         if sharing.one_sum:
             kind = "update" if update else "metrics"
-            return {**reply, kind: self.sums.protect(tag.format(kind), {**figures, **update})}
+            return {**reply, kind: self.contribute(tag.format(kind), {**figures, **update})}
         if figures:
-            reply["metrics"] = self.sums.protect(tag.format("metrics"), figures)
+            reply["metrics"] = self.contribute(tag.format("metrics"), figures)
         if update:
-            sent = self.sums.protect(tag.format("update"), update, reveal=sharing.reveal)
+            sent = self.contribute(tag.format("update"), update, reveal=sharing.reveal)
             reply["update"] = sent
         return reply
 
@@ -116,29 +155,79 @@ class RoundClient(Summing, Party):
         return {"refused": True} if refused else {}
 
     def conclude(self, payload: Payload) -> Payload:
-        """Evaluate the final weights."""
+        """Evaluate the final weights.
+
+        With a secure mode the time of a pass has a sum of its own, named by ``session``: no two
+        sessions measure the same, and the name of a sum stands for one sum.
+        """
         sharing = self.sharing
         sharing.settle(payload)
-        seconds = np.array([sharing.local.inference_seconds(), 1.0])
-        report = {**sharing.final_figures(payload), "seconds": seconds}
-        own = sharing.describe(self.data.graph) if self._secure == "none" else {}
-        protected = self.sums.protect(f"{payload['stage']}conclude", report)
-        return {"report": protected, "own": own, **sharing.about()}
+        report = sharing.final_figures(payload)
+        seconds = {"seconds": np.array([sharing.local.inference_seconds(), 1.0])}
+        tag = f"{self._stage}conclude"
+        if self._secure == "none":
+            protected = self.contribute(tag, {**report, **seconds})
+            own = sharing.describe(self.data.graph)
+            return {"report": protected, "own": own, **sharing.about()}
+        times = self.contribute(f"{self._stage}seconds-{payload['session']}", seconds)
+        protected = self.contribute(tag, report)
+        return {"report": protected, "seconds": times, "own": {}, **sharing.about()}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
         """The weights that the way of sharing lets out."""
         return self.sharing.export()
 
+    def common_state(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """What all clients have alike, for one that missed some rounds; the server cannot read it
+        where it could not read what it was made of.
+        """
+        return {"state": self.sums.wrap(self._place, encode(self._common()))}
+
+    def catch_up(self, payload: Payload) -> Payload:
+        """Take up a training where the others are.
+
+        Payload: as for ``start``; ``round``, the last that was made; ``state`` of another client,
+        if there is anything that all have alike. What only this client has stays as it is.
+        """
+        if payload["stage"] != self._stage or self._sharing is None:
+            self._enter(payload)
+        self._round = payload["round"]
+        if "state" in payload:
+            self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
+        return {}
+
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
-        return saved_state(self, ("_recipe", "_sharing", *self.saved))
+        return saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+        restore_state(self, _ORDER, state)
         self._recipe, self._sharing = state["recipe"], None
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
         restore_state(self, self.saved, state)
+
+    @property
+    def _place(self) -> str:
+        return f"{self._stage}{self._round}"
+
+    def _common(self) -> Payload:
+        own = saved_state(self, self.common)
+        return own if self._sharing is None else {**own, "sharing": self._sharing.common_state()}
+
+    def _load_common(self, state: Payload) -> None:
+        if "sharing" in state:
+            self.sharing.load_common(state["sharing"])
+        restore_state(self, self.common, state)
+
+    def _enter(self, payload: Payload) -> None:
+        """Begin a stage: a network of its own, whatever was before."""
+        given = ("sharing", "network", "settings", "trial")
+        self._stage, self._round = payload["stage"], 0
+        self._stages.append(self._stage)
+        self._recipe, self._sharing = {}, None
+        self._adopt({key: payload[key] for key in given if key in payload})
 
     def _adopt(self, payload: Payload) -> None:
         recipe = Recipe.from_payload(payload)
@@ -157,7 +246,7 @@ class RoundEngine(Saved):
     it has diverged at some client.
     """
 
-    saved = ("round", "totals", "parties", "best", "sharing", "_usual")
+    saved = ("round", "totals", "parties", "best", "sharing", "_usual", "_message", "_each")
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -169,6 +258,8 @@ class RoundEngine(Saved):
         self.diverged = False
         self._usual = UsualDistance()
         self._sealed_by: tuple[str, ...] = ()
+        self._message: Payload = {}
+        self._each: dict[str, Payload] = {}
 
     @property
     def out_of_patience(self) -> bool:
@@ -193,10 +284,13 @@ class RoundEngine(Saved):
         trial test nodes are left alone and the network may diverge.
         """
         parts = recipe.to_payload() if recipe else {}
-        message: Payload = {"stage": self.stage, **parts, **({"trial": True} if trial else {})}
+        self._message = {"stage": self.stage, **parts, **({"trial": True} if trial else {})}
+        self._each = dict(each or {})
         # Who is late has not built this network, and cannot join later unless it is the run's own.
         late = self.sharing.waits_for_late and not (parts or trial or each)
         clients = self.sharing.clients
+        clients.gather()
+        message = self._message
         replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
         self.totals = clients.count_nodes(f"{self.stage}start", replies)
@@ -230,13 +324,27 @@ class RoundEngine(Saved):
     def finish(self) -> Outcome:
         """Evaluate the last update too, then report on the best weights."""
         self.evaluate_last()
-        message = {"totals": self.totals, "stage": self.stage}
+        clients = self.sharing.clients
+        message: Payload = {"totals": self.totals, "stage": self.stage, **clients.session()}
         message |= self.sharing.settle(self.best.round == self.round)
         form = CONCLUDE.having(**self.sharing.conclude_fields)
         replies = self._call("conclude", message, self.sharing.settle_each(), form).ok
-        forms = {**self.sharing.final_forms(self._most), "seconds": SECONDS_SUM}
-        total = self.sharing.clients.total(f"{self.stage}conclude", replies, "report", forms)
+        seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)
+        forms |= {} if "session" in message else seconds
+        total = clients.total(f"{self.stage}conclude", replies, "report", forms)
+        if "session" in message:
+            tag = f"{self.stage}seconds-{message['session']}"
+            total |= clients.total(tag, replies, "seconds", seconds)
         return self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that missed rounds of this training, so that they go on with
+        the others; nothing if it has not begun.
+        """
+        if self._message:
+            message = {**self._message, "round": self.round}
+            common = self.sharing.common_at_clients
+            self.sharing.clients.catch_up(names, message, each=self._each, with_state=common)
 
     def before_checkpoint(self) -> None:
         """Let the clients take in what only the present keys can open."""
@@ -248,6 +356,8 @@ class RoundEngine(Saved):
         """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
+        if contribute and not chosen and clients.secure != "none":
+            about["update"] = False
         handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
         replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
         if sharing.reveal == "parties":

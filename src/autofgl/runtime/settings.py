@@ -73,6 +73,11 @@ class TrainSettings(BaseModel):
     renamed_values: ClassVar[dict[str, dict[str, str]]] = {
         "protocol": {"regularised": "regularized"}
     }
+    #: Settings by which others get to see more of a client than its part of sums, each with the
+    #: value that does it: a site's policy must allow them by name.
+    discloses: ClassVar[dict[str, Any]] = {}
+    #: Settings that are the server's own affair, such as names of its files: no site reads them.
+    server_only: ClassVar[tuple[str, ...]] = ()
 
     protocol: Literal["regularized", "plain"] = "regularized"
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
@@ -100,6 +105,11 @@ class TrainSettings(BaseModel):
     def server_data(self) -> ServerData:
         """Data at the server; most methods have no use for any."""
         return ServerData()
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of a whole run at most, those of its search included."""
+        return self.rounds
 
     @model_validator(mode="before")
     @classmethod
@@ -164,6 +174,10 @@ class TrialSettings(BaseModel):
     fitness: Literal["loss", "accuracy"] = "accuracy"
     """what networks are compared by on validation nodes; of equally accurate ones the lower loss is
     better"""
+
+    def trial_rounds_with(self, rounds: int) -> int:
+        """Rounds of all candidates and of the finalists, each of which has so many."""
+        return self.candidates * self.candidate_rounds + self.finalists * rounds
 
 
 class AloneSettings(TrainSettings, NetworkSettings):

@@ -92,8 +92,21 @@ class SharingClient(ABC):
         return {}
 
     def export(self) -> Payload:
-        """The weights held now, and the network that they belong to."""
+        """The weights held now, and the network that they belong to.
+
+        It is asked for before the first round and after :meth:`settle`: what it gives must be the
+        same at all clients then, or such as the settings say is collected.
+        """
         return {"weights": self.local.weights(), "spec": self.local.spec.to_json()}
+
+    def common_state(self) -> Payload:
+        """What all clients have alike, for one that missed some rounds, unless the server hands it
+        out with every round.
+        """
+        return {}
+
+    def load_common(self, state: Payload) -> None:  # noqa: B027
+        """Take what :meth:`common_state` of another client gave."""
 
     def state(self) -> Payload:
         """Everything between two rounds."""
@@ -117,6 +130,9 @@ class SharingServer(ABC):
     #: What else a client answers to a round and at the end.
     round_fields: ClassVar[Mapping[str, Form]] = {}
     conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}
+    #: Whether only clients have what all of them have alike, so that one that missed some rounds
+    #: needs it from another.
+    common_at_clients: bool = False
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         self.clients = clients
@@ -128,8 +144,12 @@ class SharingServer(ABC):
 
     def participants(self, at: int) -> set[str]:
         """Who trains in a round: each client has an equal chance."""
-        names = list(self.clients.names)
-        count = max(1, round(self.settings.participation * len(names)))
+        return self.draw(list(self.clients.names), at)
+
+    def draw(self, names: list[str], at: int) -> set[str]:
+        """The participating share of some clients, in a round; as many as a secure sum needs."""
+        share = round(self.settings.participation * len(names))
+        count = min(max(1, share, self.clients.fewest), len(names))
         rng = numpy_generator(self.seed, "participation", at)
         return set(rng.choice(names, count, replace=False).tolist())
 

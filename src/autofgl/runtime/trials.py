@@ -134,6 +134,11 @@ class Trials:
         if self._training is not None:
             self._training.before_checkpoint()
 
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that missed rounds; without a training they wait for one."""
+        if self._training is not None:
+            self._training.catch_up(names)
+
     def state(self) -> Payload:
         """Everything between two rounds."""
         over = [asdict(one) for one in self.over]
@@ -242,6 +247,11 @@ class FinalTraining:
         """Let the clients take in what only the present keys can open."""
         if self._training is not None:
             self._training.before_checkpoint()
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that missed rounds; without a training they wait for one."""
+        if self._training is not None:
+            self._training.catch_up(names)
 
     def state(self) -> Payload:
         """Everything between two rounds."""

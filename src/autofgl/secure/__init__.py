@@ -167,6 +167,14 @@ class SumClient(Protocol):
     def open(self, sealed: Payload) -> SumVectors:
         """The sum in what :meth:`SumServer.seal` made."""
 
+    def wrap(self, name: str, data: bytes) -> bytes:
+        """Data for the other parties of the present keys; the server that relays it learns its
+        size. It is bound to a name.
+        """
+
+    def unwrap(self, name: str, box: bytes) -> bytes:
+        """What another party wrapped under that name; all else raises ``SecureSumError``."""
+
 
 class SumServer(Protocol):
     """The server's side.
@@ -179,7 +187,7 @@ class SumServer(Protocol):
 
     @property
     def fewest(self) -> int:
-        """Fewest parties whose sum can be made."""
+        """Fewest parties whose sum is revealed."""
 
     def setup(self, ask: Ask) -> None:
         """Have the parties agree on keys. Older sums that are not finished are lost."""

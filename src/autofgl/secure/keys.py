@@ -83,6 +83,7 @@ class Terms:
 
 #: What a server notes of a sum: who is not in it when it is begun, and when it is done.
 ABSENT, LEFT_OUT = "absent", "left out"
+PARTIES = "parties"
 
 
 class KeyRing:
@@ -357,6 +358,22 @@ class KeyedClient:
             self._forget()
         return self._phases[phase](message)
 
+    def wrap(self, name: str, data: bytes) -> bytes:
+        """See :class:`autofgl.secure.SumClient`."""
+        nonce = os.urandom(_NONCE_BYTES)
+        cipher = AESGCM(self._ring.group_key("wrap", name))
+        return nonce + cipher.encrypt(nonce, data, self._ring.session)
+
+    def unwrap(self, name: str, box: bytes) -> bytes:
+        """See :class:`autofgl.secure.SumClient`."""
+        cipher = AESGCM(self._ring.group_key("wrap", name))
+        try:
+            return cipher.decrypt(box[:_NONCE_BYTES], box[_NONCE_BYTES:], self._ring.session)
+        except (InvalidTag, ValueError) as error:
+            raise SecureSumError(
+                f"{self._ring.name} refuses '{name}': it was tampered with, or made with other keys"
+            ) from error
+
     def _forget(self) -> None:
         """New keys are to come: older sums are lost."""
         self._readers.clear()
@@ -394,15 +411,10 @@ class KeyedServer:
 
     def __init__(self, settings: SumSettings, fewest: int) -> None:
         self._parties = settings.parties
-        self._fewest = fewest
+        self.fewest = self._fewest = fewest
         self._session = KeySession(b"", ())
         self._ledger = Ledger(settings.ledger)
         self.wrong: tuple[str, ...] = ()
-
-    @property
-    def fewest(self) -> int:
-        """See :class:`autofgl.secure.SumServer`."""
-        return self._fewest
 
     def setup(self, ask: Ask) -> None:
         """See :class:`autofgl.secure.SumServer`."""
@@ -416,17 +428,25 @@ class KeyedServer:
 
     def _noted(self, tag: str, contributions: Mapping[str, Payload]) -> dict[str, Payload]:
         """All contributions, or those to the same sum as before if the tag was used."""
-        absent = self._ledger.get(tag, LEFT_OUT) or self._ledger.get(tag, ABSENT)
-        if absent is None:
+        noted = self._ledger.get(tag, LEFT_OUT) or self._ledger.get(tag, ABSENT)
+        if noted is None:
             return dict(contributions)
-        names = set(self._parties).difference(json.loads(absent))
+        parties, absent = json.loads(noted)
+        names = set(json.loads(self._ledger.get(parties, PARTIES) or "[]")).difference(absent)
         if missing := names - contributions.keys():
             raise SumNotOpened(self._bound(tag, missing))
         return {name: sent for name, sent in contributions.items() if name in names}
 
     def _note_contributors(self, tag: str, names: Iterable[str], kind: str = ABSENT) -> None:
-        """Note whose contributions make a sum, before it is opened."""
-        absent = json.dumps(sorted(set(self._parties).difference(names)))
+        """Note whose contributions make a sum, before it is opened.
+
+        That is who of the parties is absent; these change from one job to another, and are noted
+        once.
+        """
+        parties = json.dumps(sorted(self._parties))
+        key = hashlib.sha256(parties.encode()).hexdigest()[:16]
+        self._ledger.note(key, PARTIES, parties)
+        absent = json.dumps([key, sorted(set(self._parties).difference(names))])
         if kind == ABSENT or absent != self._ledger.get(tag, ABSENT):
             self._ledger.note(tag, kind, absent)
 

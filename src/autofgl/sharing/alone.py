@@ -4,13 +4,14 @@ Each client trains on its own graph, keeps its own best weights by its own valid
 stops by its own patience. The server starts the rounds and adds up the figures.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from autofgl.federation.party import Party
 from autofgl.federation.payload import Payload
 from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
+from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.replies import METRICS, OWN, SECONDS, Number, Record, Truth
 from autofgl.runtime.settings import AloneSettings, model_spec
 from autofgl.runtime.state import Saved
@@ -26,11 +27,16 @@ CONCLUDE = Record(
 )
 
 
-class AloneClient(Saved, Party):
+class AloneClient(Saved, PhasedParty):
     """Trains on its own graph, keeps its own best weights and stops by its own patience."""
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})
-    saved = ("_local", "_best", "_best_weights")
+    phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "new": {"round": "training", "conclude": "concluded"},
+        "training": {"round": "training", "conclude": "concluded"},
+        "concluded": {"export": "concluded"},
+    }
+    saved = ("phase", "_round", "_local", "_best", "_best_weights")
 
     def __init__(self, data: ClientData, settings: AloneSettings) -> None:
         graph = self._graph = data.graph
@@ -39,6 +45,12 @@ class AloneClient(Saved, Party):
         self._local = LocalModel(graph.name, inputs, spec, settings, data.seed)
         self._best = BestRound(settings.select)
         self._best_weights: Weights = self._local.weights()
+        self._round = 0
+
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse a round that was there before."""
+        if op == "round":
+            require_later("round", payload["round"], self._round)
 
     def _keep_best(self, at: int, sums: MetricSums) -> None:
         if self._best.update(at, Metrics.of(sums)):
@@ -51,7 +63,7 @@ class AloneClient(Saved, Party):
 
     def round(self, payload: Payload) -> Payload:
         """Evaluate, keep what is best, train an epoch."""
-        at = payload["round"]
+        at = self._round = payload["round"]
         sums = self._local.evaluate()
         if not self._stopped:
             self._keep_best(at - 1, sums)

@@ -11,7 +11,7 @@ whoever took part. One client with all nodes is exactly centralized training.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
@@ -33,13 +33,13 @@ SMALLEST = "identity | - | identity"
 class CommonClient(SharingClient):
     """Trains the common network on its own graph; on trial, without test nodes, it may diverge."""
 
-    saved = ("local", "_best")
+    saved: ClassVar[tuple[str, ...]] = ("local", "_best")
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
     ) -> None:
         self.settings = settings
-        gradients = settings.aggregate == "gradients"
+        gradients = self._gradients = settings.aggregate == "gradients"
         self.reveal = "parties" if gradients else "server"
         self.one_sum = secure != "none" and not gradients
         kind = TrialModel if trial else LocalModel
@@ -57,7 +57,7 @@ class CommonClient(SharingClient):
         """Take in the last average; first keep the present weights if they are the best so far."""
         if payload.get("keep"):
             self._best = self.local.weights()
-        if "weights" in payload:
+        if not self._gradients and "weights" in payload:
             self.local.load_weights(payload["weights"])
         gradient = average(opened) if opened else {}
         if gradient:
@@ -80,11 +80,20 @@ class CommonClient(SharingClient):
         self.local.train(self.settings.local_epochs, at)
 
     def settle(self, payload: Payload) -> None:
-        """Take the final weights: those given, or the best that were kept."""
-        if "weights" in payload:
+        """Take the final weights: those given, or with gradients the best that were kept."""
+        if not self._gradients:
             self.local.load_weights(payload["weights"])
         elif self._best is not None:
             self.local.load_weights(self._best)
+
+    def common_state(self) -> Payload:
+        """With gradients all clients have the same weights and moments, and the server has none."""
+        return self.state() if self._gradients else {}
+
+    def load_common(self, state: Payload) -> None:
+        """Take the weights and moments of the others."""
+        if self._gradients:
+            self.load_state(state)
 
 
 class CommonServer(SharingServer):
@@ -97,6 +106,7 @@ class CommonServer(SharingServer):
         self._gradients = settings.aggregate == "gradients"
         # A client late with parameters joins again; one late with gradients is out of step.
         self.waits_for_late = not self._gradients
+        self.common_at_clients = self._gradients
         self.reveal = "parties" if self._gradients else "server"
         self.one_sum = clients.secure != "none" and not self._gradients
         self._handout: Payload = {}

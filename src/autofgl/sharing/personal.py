@@ -1,10 +1,11 @@
 """One common model, then a personal one: every client fine-tunes the common model in the end."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import metrics_form
+from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.replies import Form
@@ -23,12 +24,15 @@ class PersonalClient(CommonClient):
     client: the server learns the sums of their figures.
     """
 
+    saved: ClassVar[tuple[str, ...]] = (*CommonClient.saved, "_common")
+    _common: Weights | None = None
+
     def settle(self, payload: Payload) -> None:
         """Keep the common weights for the export, then fine-tune; ``round`` names the dropout."""
         super().settle(payload)
         self._common = self.local.weights()
         self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
-        best, weights = BestRound("loss"), self._common
+        best, weights = BestRound("loss"), self.local.weights()
         epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
         # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
         can_choose = self.local.train_nodes and self.local.val_nodes
@@ -44,8 +48,8 @@ class PersonalClient(CommonClient):
 
     def export(self) -> Payload:
         """The common weights: personal ones stay here."""
-        weights = getattr(self, "_common", None) or self.local.weights()
-        return {"weights": weights, "spec": self.local.spec.to_json()}
+        common = super().export()
+        return common if self._common is None else {**common, "weights": self._common}
 
 
 class PersonalServer(CommonServer):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 from rich.console import Console
 
-from autofgl.config import Layers, RunConfig
+from autofgl.config import Layers, RunConfig, validated
 from autofgl.errors import AutoFGLError, FederationError, Interrupted, PartiesReturned, UserError
 from autofgl.execution import DataSummary, execute
 from autofgl.federation.engines.nvflare.engine import PATIENCE_S, NVFlare
@@ -138,24 +138,20 @@ class Coordinator:
     def _opening(self, federation: NVFlare) -> Payload:
         """What the sites build their parties from, once it is clear that they fit together."""
         config, settings = self._config, self._layers.method
-        shapes = federation.hello({"version": __version__})
-        features = {name: shape["features"] for name, shape in shapes.items()}
+        replies = federation.hello({"version": __version__})
+        shapes = {name: _GraphShape.of(name, reply) for name, reply in replies.items()}
+        features = {name: shape.features for name, shape in shapes.items()}
         if len(set(features.values())) > 1:
             counts = ", ".join(f"{name} has {count}" for name, count in features.items())
             raise UserError(f"the sites' graphs do not have the same features: {counts}")
-        classes = max(shape["classes"] for shape in shapes.values())
-        none, no, edges = np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros((2, 0), np.int64)
-        outlines = [  # graphs without nodes that have the shape of the sites' graphs
-            ClientGraph(
-                name, np.zeros((0, count), np.float32), edges, none, no, no, no, classes, none
-            )
-            for name, count in features.items()
-        ]
+        classes = max(shape.classes for shape in shapes.values())
+        outlines = [ClientGraph.outline(name, count, classes) for name, count in features.items()]
         find_method(config.method).check(outlines, settings, config.secure)
+        own = set(settings.server_only)  # names of this machine's files, and the like
         return {
             "run": self._run,
             "method": config.method,
-            "settings": settings.model_dump(mode="json", exclude_none=True),
+            "settings": settings.model_dump(mode="json", exclude_none=True, exclude=own),
             "secure": config.secure,
             "seed": config.seed,
             "classes": classes,
@@ -207,6 +203,20 @@ class Coordinator:
     def _tell(self, message: str) -> None:
         if self._console is not None:
             self._console.print(message, highlight=False, markup=False, soft_wrap=True)
+
+
+class _GraphShape(BaseModel):
+    """What a site says of its graph. It sizes everybody's network, so it has to be sane."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    classes: int = Field(ge=1, le=100_000)
+    features: int = Field(ge=1, le=100_000_000)
+
+    @classmethod
+    def of(cls, site: str, reply: Payload) -> "_GraphShape":
+        """A site's answer; one that makes no sense is a ``UserError`` that names the site."""
+        return validated(cls, reply, f"site {site} cannot have this graph: ")
 
 
 class _JobFailed(AutoFGLError):

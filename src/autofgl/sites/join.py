@@ -1,14 +1,20 @@
 """A site's own part of a run: its graph, its policy, and the party that it builds from them.
 
 All that runs here is the installed package, and methods of one's own that the site's policy lists.
-The server says which method, settings, seed and secure mode it wants; it sends no code. The policy
-stays at the site; the server neither sees nor changes it.
+The server says which method, settings, seed and secure mode it wants; it sends no code. What it
+asks for is checked against the policy and by the method itself before a party is built, and again
+whenever it asks the party for another network or other settings.
+
+The server learns of a refusal by its rule. Texts that speak of the graph stay in the site's log.
 """
 
 import json
 import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,93 +24,37 @@ from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.job import SITE_FILE
 from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
-from autofgl.methods.catalog import METHODS, find_method
-from autofgl.runs.folder import read_config_file
-from autofgl.secure import MODES
+from autofgl.methods.catalog import find_method
+from autofgl.runtime.recipe import Recipe
+from autofgl.sites.policed import PolicedParty, SentBytes
+from autofgl.sites.policy import CLOSED, Policy
 from autofgl.version import __version__
 
+if TYPE_CHECKING:
+    from autofgl.runtime.method import Method
+
 _log = logging.getLogger("autofgl.site")
-
-#: The policy's name in a site's kit.
-POLICY_FILE = "policy.yaml"
-#: A new site's policy, with a line for each choice.
-TEMPLATE = """\
-# What this site takes part in. Anything else is refused, and the refusal is in the site's log.
-
-# Methods (see autofgl methods). Leave the list out to allow all of these. One's own, as
-# module:Class or file.py:Class of this site, is allowed only if it is listed.
-# methods: [fedavg, fl-agcns]
-
-# Protection of sums that must be used: any of these. With [ckks, shares] no run may go unprotected.
-# secure: [ckks, shares]
-
-# Fewest sites whose sum may be revealed, and fewest sites of a run.
-# min_parties: 3
-
-# Longest run, in rounds.
-# max_rounds: 1000
-
-# Largest message that is read, in bytes.
-# max_message: 2147483648
-"""
-
-
-class Policy(BaseModel):
-    """A site's own rules, as the template explains them; what is empty or 0 sets no limit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    methods: tuple[str, ...] = ()
-    secure: tuple[str, ...] = ()
-    min_parties: int = Field(default=1, ge=1)
-    max_rounds: int = Field(default=0, ge=0)
-    max_message: int = Field(default=1 << 31, ge=1 << 10)
-
-    @classmethod
-    def read(cls, path: Path) -> "Policy":
-        """The policy in a YAML file; a wrong key or value is a ``UserError``."""
-        text = path.read_text() if path.is_file() else ""
-        empty = not any(line.strip() and not line.startswith("#") for line in text.splitlines())
-        policy = validated(cls, {} if empty else read_config_file(path), f"{path}: ")
-        for kind, given, choices in (
-            ("methods", policy.methods, METHODS),
-            ("secure", policy.secure, MODES),
-        ):
-            for name in given:
-                if name not in choices and not (kind == "methods" and ":" in name):
-                    use = ", ".join(choices)
-                    raise UserError(f"{path}: {kind}: '{name}' is unknown: use {use}")
-        return policy
-
-    def check(self, method: str, secure: str, settings: Any, parties: int) -> None:
-        """Refuse a run that the site does not allow; ``Refused`` names the rule."""
-        if self.methods and method not in self.methods:
-            raise Refused(f"policy: method '{method}' is not among {', '.join(self.methods)}")
-        if self.secure and secure not in self.secure:
-            raise Refused(f"policy: secure mode '{secure}' is not among {', '.join(self.secure)}")
-        revealed = getattr(settings, "secure_threshold", 0) or parties // 2 + 1
-        smallest = parties if secure == "none" else min(parties, revealed)
-        if smallest < self.min_parties:
-            raise Refused(
-                f"policy: a sum of {smallest} parties might be revealed, at least "
-                f"{self.min_parties} are asked for: raise secure_threshold or the number of sites"
-            )
-        if self.max_rounds and settings.rounds > self.max_rounds:
-            raise Refused(f"policy: {settings.rounds} rounds are more than {self.max_rounds}")
+#: What the server learns where the reason is the graph's.
+_GRAPH = "its graph does not fit this run: the reason is in the site's log"
+#: Longest text of a network.
+_LONGEST_NETWORK = 10_000
 
 
 class SiteConfig(BaseModel):
     """What a site's job process reads from its kit's ``local/site.json``.
 
-    The name is that of its certificate; ``state`` is the folder for checkpoints, ``build`` names
-    what builds the party, ``secret`` the file with the sites' own secret, if they have one, and
-    another site may take ``peer_timeout`` seconds to answer this one.
+    The name is that of its certificate, ``sites`` are the names in all certificates; ``state`` is
+    the folder for checkpoints, ``build`` names what builds the party, ``secret`` the file with the
+    sites' own secret, if they have one, and another site may take ``peer_timeout`` seconds to
+    answer this one.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
+    sites: tuple[str, ...]
     graph: str
     state: str
     policy: str
@@ -117,12 +67,29 @@ class SiteConfig(BaseModel):
         write_text(kit / "local" / SITE_FILE, json.dumps(self.model_dump(), indent=2) + "\n")
 
 
+class Opening(BaseModel):
+    """What the server asks a site for; whatever else it says is nobody's business here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    run: str
+    method: str
+    secure: str
+    settings: dict[str, Any]
+    seed: int = Field(ge=0)
+    classes: int = Field(ge=1)
+
+
 class LocalSite:
     """Builds this site's party; a ``SiteBuilder`` of the NVFlare engine."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self._config = SiteConfig.model_validate(config)
-        self._policy = Policy.read(Path(self._config.policy))
+        try:
+            self._policy = Policy.read(Path(self._config.policy))
+        except UserError as error:
+            _log.error("the policy cannot be read, so that nothing is allowed: %s", error)
+            self._policy = Policy()
         self.limit = self._policy.max_message
 
     def hello(self, payload: Payload) -> Payload:
@@ -130,38 +97,93 @@ class LocalSite:
         theirs = payload.get("version")
         if theirs != __version__:
             raise Refused(f"runs autofgl {__version__}, the coordinator {theirs}: install the same")
-        try:
+        if self._policy.closed:
+            raise Refused(CLOSED)
+        with _kept_in_the_log():
             graph = load_graph(self._config.graph)
-        except UserError as error:
-            raise Refused(str(error)) from error
         return {"classes": graph.classes, "features": graph.num_features}
 
     def build(self, payload: Payload, context: Context) -> Party:
-        """The party that the server asks for, if the policy allows it."""
-        method_name, secure, seed = payload["method"], payload["secure"], payload["seed"]
-        if method_name not in METHODS and method_name not in self._policy.methods:
-            raise Refused(
-                f"method '{method_name}' is unknown here; one's own must be in the policy"
-            )
-        try:
-            method = find_method(method_name)
-            settings = validated(method.Settings, dict(payload["settings"]), "setting ")
-            self._policy.check(method_name, secure, settings, len(context.parties))
-            graph = load_client(
-                self._config.graph,
-                context.name,
-                context.parties,
-                classes=int(payload["classes"]),
-                seed=int(seed),
-            )
-            party = method.party(graph, settings, int(seed), secure)(context)
-        except UserError as error:
-            raise Refused(str(error)) from error
-        note = Path(self._config.state) / str(payload["run"]) / f"{self._config.name}.graph"
+        """The party that the server asks for, if the policy and the method allow it."""
+        policy = self._policy
+        with _told_to_the_server():
+            asked = validated(Opening, dict(payload), "opening: ")
+            policy.check_method(asked.method, asked.secure)
+            method = find_method(asked.method)
+            policy.check_protection(method, asked.method, asked.secure)
+            policy.check_parties(context.parties, self._config.sites)
+            policy.check_classes(asked.classes)
+            own = {k: v for k, v in asked.settings.items() if k not in method.Settings.server_only}
+            settings = validated(method.Settings, own, "setting ")
+        sizes = {"classes": asked.classes, "seed": asked.seed}
+        with _kept_in_the_log():
+            graph = load_client(self._config.graph, context.name, context.parties, **sizes)
+        run = _AskedRun(method, settings, asked.secure, context.parties, graph, policy)
+        run.check()
+        folder = Path(self._config.state) / asked.run
+        self._check_same(folder / f"{self._config.name}.graph", graph)
+        sent = SentBytes(folder / f"{self._config.name}.bytes", policy)
+        make = method.party(graph, settings, asked.seed, asked.secure)
+        party = make(replace(context, min_parties=policy.min_parties))
+        _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
+                  len(context.parties), asked.secure)  # fmt: skip
+        return PolicedParty(party, run.check_recipe, sent)
+
+    def _check_same(self, note: Path, graph: ClientGraph) -> None:
         digest = graph.fingerprint()
         if note.is_file() and note.read_text() != digest:
             raise Refused("the graph is not the one that this run was started on")
         write_text(note, digest)
-        _log.info("run %s: %s with %d parties, secure %s", payload["run"], method_name,
-                  len(context.parties), secure)  # fmt: skip
-        return party
+
+
+@dataclass(frozen=True)
+class _AskedRun:
+    """What a server asks for, with the site's own graph and rules."""
+
+    method: "type[Method]"
+    settings: Any
+    secure: str
+    parties: Sequence[str]
+    graph: ClientGraph
+    policy: Policy
+
+    def check(self) -> None:
+        """Refuse what the policy or the method does not allow on this graph."""
+        sizes = self.graph.num_features, self.graph.classes
+        outlines = [ClientGraph.outline(name, *sizes) for name in self.parties]
+        graphs = [self.graph if one.name == self.graph.name else one for one in outlines]
+        with _told_to_the_server():
+            self.policy.check_settings(self.settings, self.secure, len(self.parties))
+            self.policy.check_parameters(self.method.parameters(self.graph, self.settings))
+            self.method.check(outlines, self.settings, self.secure)
+        with _kept_in_the_log():
+            self.method.check(graphs, self.settings, self.secure)
+
+    def check_recipe(self, recipe: Recipe) -> None:
+        """Refuse a network or settings that come later, as those of the opening would be."""
+        if len(recipe.network) > _LONGEST_NETWORK:
+            raise Refused("the text of a network is too long")
+        with _told_to_the_server():
+            settings = recipe.apply(self.settings)
+            self.policy.check_settings(settings, self.secure, len(self.parties))
+            count = self.method.recipe_parameters(self.graph, self.settings, recipe)
+            self.policy.check_parameters(count)
+
+
+@contextmanager
+def _told_to_the_server() -> Iterator[None]:
+    """Refuse with a text that speaks of nothing but what the server has sent."""
+    try:
+        yield
+    except UserError as error:
+        raise Refused(str(error)) from error
+
+
+@contextmanager
+def _kept_in_the_log() -> Iterator[None]:
+    """Refuse without the text, which may speak of paths, nodes and labels of this site."""
+    try:
+        yield
+    except UserError as error:
+        _log.warning("refused: %s", error)
+        raise Refused(_GRAPH) from error

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +20,8 @@ from autofgl.federation.engines.nvflare.kits import Kits, make_kits, refresh_kit
 from autofgl.federation.engines.nvflare.processes import running, start_kit, stop_kits
 from autofgl.graphs.files import load_graph
 from autofgl.runs.folder import read_config_file
-from autofgl.sites.join import POLICY_FILE, TEMPLATE, Policy, SiteConfig
+from autofgl.sites.join import SiteConfig
+from autofgl.sites.policy import POLICY_FILE, TEMPLATE, Policy
 
 _KIT_FILE = "kit.yaml"
 
@@ -50,8 +52,6 @@ class Kit:
 def provision_kits(project: Path, out: Path) -> Kits:
     """Issue kits for the machines that a YAML file names; made again, with the same CA."""
     values = validated(Project, read_config_file(project), f"{project}: ")
-    if len(set(values.sites)) < len(values.sites):
-        raise UserError(f"{project}: sites: a name is given twice")
     kits = make_kits(out, values.server, values.port, values.sites, values.days)
     for name, kit in {"": kits.server, **kits.sites}.items():
         note = {"site": name, "sites": list(values.sites)}
@@ -85,6 +85,7 @@ def prepare_site(
     load_graph(graph)
     config = SiteConfig(
         name=kit.site,
+        sites=tuple(kit.sites),
         graph=str(graph.absolute()),
         state=str((state or kit.path / "state").absolute()),
         policy=str(rules),
@@ -93,6 +94,17 @@ def prepare_site(
     site_identity(kit.path, kit.site, config.secret)
     config.write(kit.path)
     return config
+
+
+def init_policy(kit: Path, file: Path | None, rules: dict[str, Any], replace: bool) -> Path:
+    """Write a site's policy; what the rules leave out is strict. One that is there stays."""
+    path = file or kit / POLICY_FILE
+    if file is None and not (kit / _KIT_FILE).is_file():
+        raise UserError(f"{kit} is no kit: make kits with autofgl site provision, or give --kit")
+    if path.exists() and not replace and path.read_text() != TEMPLATE:
+        raise UserError(f"{path} is there already: edit it, or give --replace")
+    write_text(path, Policy.of(rules).to_text())
+    return path
 
 
 def run_kit(kit: Kit, tell: Callable[[str], None]) -> None:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -11,14 +12,16 @@ from autofgl.atomic import write_text
 from autofgl.config import Layers, RunConfig, check_config, sort_settings
 from autofgl.errors import UserError
 from autofgl.execution import DataSummary
+from autofgl.federation.engines.nvflare.engine import LARGEST_ANSWER
 from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graph, save_graphs
-from autofgl.methods.catalog import METHODS, find_method
+from autofgl.methods.catalog import find_method
 from autofgl.runs.folder import Result, RunFolder, read_config_file
 from autofgl.runs.manifest import parse_json, read_file
 from autofgl.sites.coordinator import Coordinator, Deployment
-from autofgl.sites.join import POLICY_FILE, SiteConfig
+from autofgl.sites.join import SiteConfig
+from autofgl.sites.policy import POLICY_FILE, Policy, disclosed
 from autofgl.sites.provisioning import open_kit
 
 _DATA_KEYS = ("dataset", "graphs", "clients", "data_root", "partition")
@@ -80,18 +83,36 @@ def run_as_sites(
         for name, path in zip(names, paths, strict=True):
             kit = loopback.kits.sites[name]
             policy = kit / "local" / POLICY_FILE
-            if config.method not in METHODS:  # this machine's own sites allow what it runs
-                write_text(policy, json.dumps({"methods": [config.method]}) + "\n")
+            write_text(policy, allowing(config, layers.method).to_text())
             state = str(folder.path.absolute())
-            file = str(secret.absolute()) if secret is not None else ""
             SiteConfig(
-                name=name, graph=str(path), state=state, policy=str(policy), secret=file
+                name=name,
+                sites=tuple(names),
+                graph=str(path),
+                state=state,
+                policy=str(policy),
+                secret="" if secret is None else str(secret.absolute()),
             ).write(kit)
         loopback.start()
         kits = loopback.kits
         deployment = Deployment(kits.server, kits.coordinator, names, await_end=False)
         run = folder.checkpoints.name
         return Coordinator(config, layers, deployment, run, folder, console).run(data)
+
+
+def allowing(config: RunConfig, settings: Any) -> Policy:
+    """What this machine's own sites allow: the run that was asked for here, of any size."""
+    limits = ("max_rounds", "max_parameters", "max_classes", "max_bytes")
+    return Policy.of(
+        {
+            "methods": [config.method],
+            "secure": [config.secure],
+            "min_parties": 1,
+            "allow": disclosed(settings),
+            "max_message": LARGEST_ANSWER,
+            **dict.fromkeys(limits, 0),
+        }
+    )
 
 
 def _coordinate(

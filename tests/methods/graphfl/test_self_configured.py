@@ -133,7 +133,9 @@ def test_the_same_seed_gives_the_same_run(small_clients: list[ClientGraph]) -> N
 def test_secure_modes_give_the_plain_run(secure: str, small_clients: list[ClientGraph]) -> None:
     found = []
     for mode in ("none", secure):
-        method = make("graphfl-ga", small_clients, secure=mode, **QUICK, participation=0.6)
+        share = 1.0 if secure == "shares-additive" else 0.6  # which needs all clients
+        about = {**QUICK, "participation": share, "secure_threshold": 2}
+        method = make("graphfl-ga", small_clients, secure=mode, **about)
         rows = rounds(method, 2)
         weights = method.training.sharing.weights
         found.append((rows, weights, method.finish()))

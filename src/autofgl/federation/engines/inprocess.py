@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import quote
 
 from autofgl.errors import FederationError
 from autofgl.federation import Direction, Observer, Traffic, require
@@ -65,7 +66,7 @@ class InProcess:
             raise FederationError("a federation needs at least one party")
         self.meter = Traffic()
         self._strict = strict
-        self._folder = folder
+        self.folder = folder
         self._states = None if folder is None else PartyStates(folder)
         self._observer = observer
         slots: _Slots = queue.SimpleQueue()
@@ -77,8 +78,14 @@ class InProcess:
         secret = os.urandom(32) if secret is None else secret
         built = []
         for name, factory in factories.items():
-            identity = GroupSecret(name, secret)
-            context = Context(name, tuple(factories), _Peers(self), run=run, identity=identity)
+            context = Context(
+                name,
+                tuple(factories),
+                _Peers(self),
+                run=run,
+                identity=GroupSecret(name, secret),
+                ledger=None if folder is None else folder / f"{quote(name, safe=' ')}.sums",
+            )
             built.append(self._actors[name].do(partial(self._actors[name].build, factory, context)))
         try:
             for job in built:
@@ -126,17 +133,21 @@ class InProcess:
             actor.stop()
             self._dropped.append(actor)
 
-    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
+    def checkpoint(
+        self, tag: str, run: str = "", timeout: float | None = None
+    ) -> Mapping[str, str]:
         """Write every party's state to the engine's folder."""
         digests: dict[str, str] = {}
 
         def save(states: PartyStates, name: str, party: Party) -> None:
             digests[name] = states.save(Label(run, tag, name), party)
 
-        self._on_all(save, self._actors)
-        return {name: digests[name] for name in self._actors}
+        late = self._on_all(save, self._actors, timeout)
+        return {name: digests[name] for name in self._actors if name not in late}
 
-    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+    def restore(
+        self, tag: str, digests: Mapping[str, str], run: str = "", timeout: float | None = None
+    ) -> None:
         """Load parties' states from the engine's folder."""
 
         def verify(states: PartyStates, name: str, _: Party) -> None:
@@ -145,13 +156,14 @@ class InProcess:
         def load(states: PartyStates, name: str, party: Party) -> None:
             states.restore(Label(run, tag, name), digests[name], party)
 
-        self._on_all(verify, digests)
-        self._on_all(load, digests)
+        for act in (verify, load):
+            if late := self._on_all(act, digests, timeout):
+                raise FederationError(f"{', '.join(late)} did not restore '{tag}' in time")
 
     def forget(self, tag: str) -> None:
         """Delete all that was kept under a tag."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder / tag, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder / tag, ignore_errors=True)
 
     def close(self) -> None:
         """Stop all threads and wait for them: one that ends with the interpreter may abort it.
@@ -195,8 +207,12 @@ class InProcess:
             return failure_of(error)
 
     def _on_all(
-        self, act: Callable[[PartyStates, str, Party], None], names: Collection[str]
-    ) -> None:
+        self,
+        act: Callable[[PartyStates, str, Party], None],
+        names: Collection[str],
+        timeout: float | None,
+    ) -> list[str]:
+        """Act at some parties; who was lost or not done in time."""
         if self._states is None:
             raise FederationError("this federation has no folder for checkpoints")
         jobs = {
@@ -204,11 +220,15 @@ class InProcess:
             for name, actor in self._actors.items()
             if name in names
         }
+        deadline = None if timeout is None else time.monotonic() + timeout
+        late = []
         for name, job in jobs.items():
             try:
-                job.result()
-            except _Lost as error:
-                raise FederationError(f"{name} is lost: {error}") from error
+                job.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+            except (TimeoutError, _Lost):
+                job.release()
+                late.append(name)
+        return late
 
 
 class _Peers:

@@ -26,6 +26,7 @@ from autofgl.methods.asfgnn.settings import (
     by_client,
     hyper_parameters,
     joint_space,
+    largest_values,
 )
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.outcome import Outcome, Row
@@ -99,6 +100,11 @@ class ASFGNN(Method):
         self._exhausted = False
         self._training_begun = False
         self._trial_just_ended = False
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the widest and deepest network that is tuned."""
+        return super().parameters(graph, settings.model_copy(update=largest_values(settings)))
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:

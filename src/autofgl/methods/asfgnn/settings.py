@@ -1,7 +1,7 @@
 """Settings of SFGNN and ASFGNN, and the hyperparameters of single clients."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
 
@@ -23,6 +23,8 @@ _WHOLE = ("layers", COMMON)
 
 class SFGNNSettings(ClientsSettings, TrainSettings):
     """Separated message passing and a federated discriminator."""
+
+    discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
 
     layers: int = Field(2, ge=1, le=16)
     """depth K of the message passing"""
@@ -71,6 +73,11 @@ class ASFGNNSettings(SFGNNSettings):
     tune_hidden: str = "64,128,256,512"
     """values of hidden, common to all clients; empty: not tuned"""
 
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the trials and of the training."""
+        return self.trials * self.trial_rounds + self.rounds
+
     @field_validator(*(f"tune_{name}" for name in (*OWN, COMMON)), mode="before")
     @classmethod
     def _as_text(cls, given: Any) -> Any:
@@ -97,6 +104,17 @@ def joint_space(settings: ASFGNNSettings, clients: Sequence[str]) -> SearchSpace
     if settings.searcher == "grid" and any(gene.values is None for gene in genes):
         raise UserError(f"searcher=grid needs lists: {_FORM.partition(' or')[0]}")
     return SearchSpace(tuple(genes))
+
+
+def largest_values(settings: ASFGNNSettings) -> dict[str, int]:
+    """The greatest width and depth that a client may be asked for."""
+    largest = {}
+    for name in _WHOLE:
+        gene = _gene(settings, "", name)
+        if gene is not None:
+            most: Any = gene.values[-1] if gene.values is not None else gene.high  # type: ignore[attr-defined]
+            largest[name] = int(most)
+    return largest
 
 
 def by_client(

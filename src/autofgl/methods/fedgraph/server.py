@@ -95,6 +95,7 @@ class FedGraph(Method):
         self._server_graph: ClientGraph | None = None
         self._usual = UsualDistance()
         self._policy = make_policy(federation.parties, settings, seed)
+        self._back = False
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
@@ -103,9 +104,9 @@ class FedGraph(Method):
         make_policy([graph.name for graph in clients], settings, seed=0)
 
     @classmethod
-    def check_network(cls, graph: ClientGraph, settings: FedGraphSettings) -> None:
-        """Refuse a network that cannot be built for a graph."""
-        sized_spec("gcn", graph, settings)
+    def network(cls, graph: ClientGraph, settings: FedGraphSettings) -> ModelSpec:
+        """The network that the settings ask for."""
+        return sized_spec("gcn", graph, settings)
 
     @classmethod
     def party(
@@ -141,6 +142,10 @@ class FedGraph(Method):
         agree(partial(self.clients.relay, "agree"), tuple(self.clients.names), fewest=1)
         self.clients.call("introduce", {}, reply=NOTHING)
         self.clients.call("meet", {}, reply=NOTHING)
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Every round hands the weights out; the axes of the policy come with the next one."""
+        self._back = bool(names)
 
     def setup(self) -> None:
         """Count the nodes and take the common initial weights."""
@@ -197,11 +202,14 @@ class FedGraph(Method):
             self._judge(self.round)
         replies = self._evaluate(self._best_weights, "final", describe=True)
         metrics = self._metrics(replies, "final")
-        timed = self.clients.call("conclude", {}, reply=Record({"report": SUM})).ok
+        session = self.clients.session()
+        timed = self.clients.call("conclude", session, reply=Record({"report": SUM})).ok
+        tag, forms = f"conclude{session.get('session', '')}", {"seconds": SECONDS_SUM}
+        seconds = self.clients.total(tag, timed, "report", forms)
         outcome = Outcome.of(
             metrics,
             {name: reply["own"] for name, reply in replies.items()},
-            self.clients.total("conclude", timed, "report", {"seconds": SECONDS_SUM})["seconds"],
+            seconds["seconds"],
             self._best.round,
             self._spec,
             {"model": self._best_weights},
@@ -227,7 +235,7 @@ class FedGraph(Method):
         if policy is None:
             batch = ALL_NODES if settings.sampler == "full" else settings.batch
             fixed: Payload = {"batch": batch, "keep": settings.keep_by_layer}
-            return dict.fromkeys(self.federation.parties, fixed)
+            return dict.fromkeys(self.clients.names, fixed)
         if self._phase == "profile":
             return policy.random(self.round)
         if fresh:
@@ -263,6 +271,7 @@ class FedGraph(Method):
     ) -> tuple[Replies, dict[str, Any]]:
         """The round's mini-batches; what the last one's replies sum up to."""
         report = f"update-{self.round}"
+        back, self._back = self._back, False
         for turn in range(self.settings.iterations):
             message: dict[str, Any] = {
                 "purpose": "train",
@@ -270,7 +279,7 @@ class FedGraph(Method):
             }
             if turn == 0:
                 message |= {"weights": self._weights, "fresh": fresh}
-            if turn == 0 and fresh and self._policy is not None and self._policy.axes is not None:
+            if turn == 0 and (fresh or back) and self._policy and self._policy.axes:
                 message["axes"] = self._policy.axes.to_payload()
             if turn == self.settings.iterations - 1:
                 message["report"] = report

@@ -1,7 +1,7 @@
 """Settings of FedGraph, and which of its rounds they spend on what."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -21,6 +21,9 @@ Phase = Literal["profile", "episode", "train"]
 
 class FedGraphSettings(ClientsSettings, TrainSettings):
     """The paper's training (section 5.1), its sampling, and the learning of the latter."""
+
+    discloses: ClassVar[dict[str, Any]] = {"share": "all"}
+    server_only: ClassVar[tuple[str, ...]] = ("policy", "server_graph", "server_share")
 
     hidden: Count = 16
     """width of the hidden layers"""
@@ -110,6 +113,12 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     def server_data(self) -> ServerData:
         """The nodes or the graph that the server judges by."""
         return ServerData(self.server_share, self.server_graph)
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of learning to sample, then those of the training."""
+        schedule = Schedule.of(self)
+        return schedule.learning + schedule.training
 
     @property
     def keep_by_layer(self) -> list[float]:

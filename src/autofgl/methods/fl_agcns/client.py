@@ -13,18 +13,20 @@ import numpy as np
 import torch
 
 from autofgl.federation.party import Context
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, decode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.kernels.linear import Linear
+from autofgl.nn.models.networks import count_parameters
 from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
+from autofgl.runtime.phases import require_later
 from autofgl.runtime.rounds import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
@@ -65,6 +67,28 @@ def parameter_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     return np.array([ends, *sizes], np.float64)
 
 
+def largest_searched(graph: ClientGraph, settings: Any) -> int:
+    """Parameters of the largest network of the search space."""
+    width, ends = settings.hidden, graph.num_features + graph.classes
+    kinds = [partial(CONVOLUTIONS[kind].make, width) for kind in make_space(settings).types]
+    layer = max(count_parameters(kind) for kind in kinds)
+    return int(width * (ends + 1) + graph.classes + settings.layers * layer)
+
+
+def make_supernet(graph: ClientGraph, settings: Any) -> SuperNet:
+    """The SuperNet of the settings, for a graph; its weights are not drawn yet."""
+    return SuperNet(
+        make_space(settings),
+        graph.num_features,
+        graph.classes,
+        settings.hidden,
+        dropout=settings.dropout,
+        layer_dropout=settings.layer_dropout,
+        fusion=settings.fusion,
+        per_predecessor=getattr(settings, "per_predecessor", False),
+    )
+
+
 @torch.no_grad()
 def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     """Milliseconds of one pass over a client's graph, as measured here and now."""
@@ -87,16 +111,7 @@ class SharedSuperNet:
     """The SuperNet and its optimizer: all clients take the same steps, so that W is never sent."""
 
     def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
-        self.network = SuperNet(
-            make_space(settings),
-            graph.num_features,
-            graph.classes,
-            settings.hidden,
-            dropout=settings.dropout,
-            layer_dropout=settings.layer_dropout,
-            fusion=settings.fusion,
-            per_predecessor=getattr(settings, "per_predecessor", False),
-        )
+        self.network = make_supernet(graph, settings)
         self.network.reset_parameters(torch_generator(seed, "supernet"))
         self._optimizer = torch.optim.Adam(
             self.network.parameters(),
@@ -125,13 +140,97 @@ class SharedSuperNet:
         restore_state(self, ("_optimizer",), state)
 
 
-class FLAGCNSClient(RoundClient):
-    """Holds the SuperNet and a population of its own, later the searched network."""
+class SuperNetClient(RoundClient):
+    """Holds the SuperNet while it is searched, later the searched network.
+
+    The search is a stage of its own; its steps on the weights follow each other by generation and
+    step. A client that missed some takes the SuperNet of another one.
+    """
 
     operations: ClassVar[frozenset[str]] = RoundClient.operations | {
-        "begin_search", "latency", "weights", "losses", "evolve",
+        "begin_search", "join_search", "weights",
     }  # fmt: skip
-    saved = ("_supernet", "_own")
+    #: What is answered while the SuperNet is searched.
+    searching: ClassVar[tuple[str, ...]] = ("join_search", "weights")
+    saved: ClassVar[tuple[str, ...]] = ("_supernet", "_step")
+    common = ("_supernet",)
+    _supernet: SharedSuperNet
+
+    def __init_subclass__(cls) -> None:
+        """The phases of a training, after one that answers what a search needs."""
+        before = {"begin_search": "search", "join_search": "search"}
+        search = dict.fromkeys([*cls.searching, "common_state"], "search")
+        cls.phases = {
+            **RoundClient.phases,
+            "new": {**RoundClient.phases["new"], **before},
+            "search": {**search, "start": "started", "catch_up": "training"},
+        }
+
+    def __init__(
+        self,
+        context: Context,
+        data: ClientData,
+        ways: Mapping[str, Sharing],
+        settings: Any,
+        secure: str,
+    ) -> None:
+        super().__init__(context, data, ways, settings, secure)
+        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
+        self._step = 0
+
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse a step that was made before."""
+        super().permit(op, payload)
+        if op == "weights":
+            at = (payload["generation"], payload["step"])
+            require_later("step", at, (self._round, self._step - 1))
+
+    def begin_search(self, payload: Payload) -> Payload:
+        """Node counts."""
+        self._search(payload)
+        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
+
+    def join_search(self, payload: Payload) -> Payload:
+        """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
+        self._search(payload)
+        self._round = payload["round"]
+        self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
+        return {}
+
+    def take_gradient(self, payload: Payload) -> Payload:
+        """One step of the SuperNet along the sum of the last gradients, if there is one; says so if
+        it is refused.
+        """
+        if "gradient" in payload:
+            opened = self.sums.open(payload["gradient"])
+            if self._secure != "none" and not plausible_gradient(opened):
+                return {"refused": True}
+            self._supernet.apply(average(opened))
+        return {}
+
+    def scale_vote(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
+        """What :func:`plausible_gradient` asks for besides, where the server sees sums alone."""
+        return {} if self._secure == "none" else scale_vote(gradient)
+
+    def enter_step(self, payload: Payload) -> tuple[int, int]:
+        """Begin a step on the weights; its generation and number."""
+        at = (payload["generation"], payload["step"])
+        self._round, self._step = at[0], at[1] + 1
+        return at
+
+    def _search(self, payload: Payload) -> None:
+        self._stage, self._round, self._step = payload["stage"], 0, 0
+        self._stages.append(self._stage)
+
+
+class FLAGCNSClient(SuperNetClient):
+    """Evolves a population of its own besides."""
+
+    operations: ClassVar[frozenset[str]] = SuperNetClient.operations | {
+        "latency", "losses", "evolve",
+    }  # fmt: skip
+    searching = (*SuperNetClient.searching, "latency", "evolve")  # losses at any time
+    saved = (*SuperNetClient.saved, "_own", "_evolved")
 
     def __init__(
         self,
@@ -145,23 +244,30 @@ class FLAGCNSClient(RoundClient):
         graph = data.graph
         self._space = make_space(settings)
         self._codes = make_codes(self._space)
-        self._supernet = SharedSuperNet(graph, settings, data.seed)
         self._train_field, self._val_field = _fields(graph, settings)
         self._memo = Memo(self._codes, self._own_losses)
         self._own: Any = None
+        self._evolved = 0
         self._tables: Payload = {}
         self._train_loss = 0.0
 
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse a generation that was evolved before."""
+        super().permit(op, payload)
+        if op == "evolve":
+            require_later("generation", payload["generation"], self._evolved)
+
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
-        counts = self.count(f"{payload['stage']}start", self.data.counts())
+        counts = super().begin_search(payload)
         params = parameter_table(self._space, self.data.graph, self.settings)
-        return {"counts": counts, "val": self._val_field.measured, "params": params}
+        return {**counts, "val": self._val_field.measured, "params": params}
 
-    def latency(self, payload: Payload) -> Payload:  # noqa: ARG002
+    def latency(self, payload: Payload) -> Payload:
         """Contribute to the mean time that networks take, where it is an objective."""
         table = latency_table(self._space, self.data.graph, self.settings)
-        return {"latency": self.sums.protect("latency", {"table": table, "clients": np.ones(1)})}
+        tag = f"latency{payload.get('session', '')}"
+        return {"latency": self.contribute(tag, {"table": table, "clients": np.ones(1)})}
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step (Algorithm 2, lines 10 to 12; Eq. 2).
@@ -170,8 +276,8 @@ class FLAGCNSClient(RoundClient):
         over P of the mean training loss. Only parameters that P touches are in it; everybody
         has P, and so knows which ones these are.
         """
-        refused = self._take_gradient(payload)
-        at = (payload["generation"], payload["step"])
+        refused = self.take_gradient(payload)
+        at = self.enter_step(payload)
         population = genotypes(self._space, payload["codes"])
         generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
         supernet = self._supernet.network
@@ -182,17 +288,16 @@ class FLAGCNSClient(RoundClient):
         mean = {name: value / len(population) for name, value in gradient.items()}
         share = self._train_field.measured / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        votes = {} if self._secure == "none" else scale_vote(mean)
-        update = weighted(mean, share) | votes
-        return {**refused, "gradient": self.sums.protect(tag, update, reveal="parties")}
+        update = weighted(mean, share) | self.scale_vote(mean)
+        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
-        refused = self._take_gradient(payload)
+        refused = self.take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
         figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
-        return {**refused, "losses": self.sums.protect(tag, figures)}
+        return {**refused, "losses": self.contribute(tag, figures)}
 
     def evolve(self, payload: Payload) -> Payload:
         """The client's optimizer (Algorithm 1, client lines 2 to 6).
@@ -202,6 +307,7 @@ class FLAGCNSClient(RoundClient):
         client without validation nodes has no preferences.
         """
         shared, children = payload["shared"], payload["children"]
+        self._evolved = payload["generation"]
         self._tables = payload["tables"]
         best = self._codes.stack([])
         if payload["quota"] and self._val_field.measured:
@@ -212,18 +318,14 @@ class FLAGCNSClient(RoundClient):
             step = client_step(self._codes, own, shared, self._memo, payload["quota"], rng, ways)
             self._own, best = step.population, step.best
         figures = self._figures(shared[len(shared) - children :], payload)
-        protected = self.sums.protect(f"children-{payload['generation']}", figures)
+        protected = self.contribute(f"children-{payload['generation']}", figures)
         return {"codes": best, "losses": protected}
 
-    def _take_gradient(self, payload: Payload) -> Payload:
-        """Take in the last summed gradient, if there is one; say so if it is refused."""
+    def take_gradient(self, payload: Payload) -> Payload:
+        """As always; losses under the former weights are forgotten."""
         if "gradient" in payload:
             self._memo.clear()
-            opened = self.sums.open(payload["gradient"])
-            if self._secure != "none" and not plausible_gradient(opened):
-                return {"refused": True}
-            self._supernet.apply(average(opened))
-        return {}
+        return super().take_gradient(payload)
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
         """Own losses and correct predictions of codes, over the federation's validation nodes."""

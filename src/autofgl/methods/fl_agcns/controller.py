@@ -13,15 +13,19 @@ scratch under federation, and federated validation picks one. docs/methods.md sa
 from the paper.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import FLAGCNSClient
-from autofgl.methods.fl_agcns.generations import Generations
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.client import FLAGCNSClient, make_supernet
+from autofgl.methods.fl_agcns.generations import Generations, rejoin_search
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
+from autofgl.nn.models.networks import count_parameters
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
@@ -54,6 +58,11 @@ class FLAGCNS(Method):
         "_final",
     )  # fmt: skip
     settings: FLAGCNSSettings
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the SuperNet, which has every searched network in it."""
+        return count_parameters(partial(make_supernet, graph, settings))
 
     def __init__(
         self, federation: Federation, settings: FLAGCNSSettings, seed: int, secure: str = "none"
@@ -113,6 +122,12 @@ class FLAGCNS(Method):
         if not self._final.begun:
             self._final.begin(self._finalists())
         return {**self._final.step(), "round": self.round, "phase": "train"}
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """In the search with the SuperNet of another client."""
+        super().catch_up(names)
+        if not self._candidates:
+            rejoin_search(self.clients, self.search.count)
 
     def finish(self) -> Outcome:
         """The best finalist's outcome."""

@@ -12,8 +12,9 @@ networks are as likely as they are for fl-agcns, and the weight decay pulls ther
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,9 +25,11 @@ from torch.nn import functional as F
 from autofgl.federation import Federation
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import SharedSuperNet
-from autofgl.methods.fl_agcns.generations import weight_steps
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.client import SuperNetClient, make_supernet
+from autofgl.methods.fl_agcns.generations import rejoin_search, weight_steps
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
+from autofgl.nn.models.networks import count_parameters
 from autofgl.nn.supernet.relaxed import (
     Logits,
     RelaxedNetwork,
@@ -35,14 +38,14 @@ from autofgl.nn.supernet.relaxed import (
     initial_logits,
     most_likely_genotype,
 )
-from autofgl.runtime.bounds import ROUNDING, plausible_gradient, scale_vote, share_form
+from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SUM, TAKE, Array, Form
-from autofgl.runtime.rounds import START, RoundClient
+from autofgl.runtime.rounds import START
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
@@ -54,13 +57,11 @@ BETAS = (0.5, 0.999)
 LARGEST = 100.0
 
 
-class DartsClient(RoundClient):
-    """Holds the SuperNet and differentiates its relaxation, later the searched network."""
+class DartsClient(SuperNetClient):
+    """Differentiates the relaxation of the SuperNet."""
 
-    operations: ClassVar[frozenset[str]] = RoundClient.operations | {
-        "begin_search", "weights", "architecture",
-    }  # fmt: skip
-    saved = ("_supernet",)
+    operations: ClassVar[frozenset[str]] = SuperNetClient.operations | {"architecture"}
+    searching = (*SuperNetClient.searching, "architecture")
 
     def __init__(
         self,
@@ -71,21 +72,16 @@ class DartsClient(RoundClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
         self._relaxed = RelaxedNetwork(self._supernet.network)
         self._inputs = data.inputs(settings.normalize_features)
         self._labels = torch.from_numpy(data.graph.y.copy())
         self._train, self._val, _ = self._inputs.nodes
         self._train_loss = 0.0
 
-    def begin_search(self, payload: Payload) -> Payload:
-        """Node counts."""
-        return {"counts": self.count(f"{payload['stage']}start", self.data.counts())}
-
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
-        refused = self._take_gradient(payload)
-        at = (payload["generation"], payload["step"])
+        refused = self.take_gradient(payload)
+        at = self.enter_step(payload)
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
@@ -94,13 +90,12 @@ class DartsClient(RoundClient):
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
         share = counts * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        votes = {} if self._secure == "none" else scale_vote(gradient)
-        update = weighted(gradient, share) | votes
-        return {**refused, "gradient": self.sums.protect(tag, update, reveal="parties")}
+        update = weighted(gradient, share) | self.scale_vote(gradient)
+        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
-        refused = self._take_gradient(payload)
+        refused = self.take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
@@ -117,16 +112,7 @@ class DartsClient(RoundClient):
             **weighted(gradient, counts * share),
         }
         tag = f"architecture-{payload['generation']}"
-        return {**refused, "figures": self.sums.protect(tag, figures)}
-
-    def _take_gradient(self, payload: Payload) -> Payload:
-        """Take in the last summed gradient, if there is one; say so if it is refused."""
-        if "gradient" in payload:
-            opened = self.sums.open(payload["gradient"])
-            if self._secure != "none" and not plausible_gradient(opened):
-                return {"refused": True}
-            self._supernet.apply(average(opened))
-        return {}
+        return {**refused, "figures": self.contribute(tag, figures)}
 
     def _scores(
         self, logits: Tensor, nodes: Tensor, generator: torch.Generator | None = None
@@ -158,6 +144,11 @@ class FLDarts(Method):
     Client = DartsClient
     saved = ("_generation", "_generations", "_totals", "_alpha", "_optimizer", "_final")
     settings: DartsSettings
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the SuperNet, which has every searched network in it."""
+        return count_parameters(partial(make_supernet, graph, settings))
 
     def __init__(
         self, federation: Federation, settings: DartsSettings, seed: int, secure: str = "none"
@@ -202,6 +193,12 @@ class FLDarts(Method):
             network = str(most_likely_genotype(self._space, self._logits()))
             self._final.begin([Recipe(network=network)])
         return {**self._final.step(), "round": self.round, "phase": "train"}
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """In the search with the SuperNet of another client."""
+        super().catch_up(names)
+        if not self._final.begun:
+            rejoin_search(self.clients, self._generation)
 
     def finish(self) -> Outcome:
         """The outcome of the final training, and how sure the search was of every gene."""

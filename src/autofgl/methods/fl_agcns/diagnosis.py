@@ -54,10 +54,11 @@ def supernet_quality(
     done.
     """
     codes = _sample(method, count)
-    shared = method.search.measure(codes)
+    session = method.clients.session().get("session", "")  # may be done again, with other networks
+    shared = method.search.measure(codes, session)
     ranked = []
     for index, genotype in enumerate(genotypes(method.search.space, codes)):
-        best = _alone(method, index, str(genotype), rounds)
+        best = _alone(method, f"quality{session}-{index}-", str(genotype), rounds)
         figures = float(shared["losses"][index]), float(shared["correct"][index])
         ranked.append(Ranked(str(genotype), *figures, *best))
         if report is not None:
@@ -84,10 +85,10 @@ def _sample(method: FLAGCNS, count: int) -> Any:
     return np.concatenate([chosen, search.ask(count - len(chosen))])
 
 
-def _alone(method: FLAGCNS, index: int, genotype: str, rounds: int) -> tuple[float, float]:
+def _alone(method: FLAGCNS, stage: str, genotype: str, rounds: int) -> tuple[float, float]:
     """Loss and accuracy of the best round; a network that diverges has its best before that."""
     recipe = Recipe(network=genotype)
-    training = method.engine(recipe, f"quality-{index}-", rounds=rounds, patience=0)
+    training = method.engine(recipe, stage, rounds=rounds, patience=0)
     training.start(recipe, trial=True)
     while not training.done:
         training.step()

@@ -59,12 +59,12 @@ class Generations(Saved):
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
         tables = {"params": self._clients.agreed(replies, ("params",))["params"]}
         if "latency" in self._settings.objective_names:
-            timed = self._clients.call("latency", {}, reply=Record({"latency": SUM})).ok
-            forms = {
-                "table": Array((1 + len(self.space.types),), low=0),
-                "clients": Array((1,), 0.5),
-            }
-            total = self._clients.total("latency", timed, "latency", forms)
+            session, form = self._clients.session(), Record({"latency": SUM})
+            timed = self._clients.call("latency", session, reply=form).ok
+            tag = f"latency{session.get('session', '')}"
+            table = Array((1 + len(self.space.types),), low=0)
+            forms = {"table": table, "clients": Array((1,), 0.5)}
+            total = self._clients.total(tag, timed, "latency", forms)
             tables["latency"] = total["table"] / total["clients"]
         self._tables = {name: tables[name] for name in self._settings.objective_names[1:]}
         self.population = self._sample(0)
@@ -135,9 +135,9 @@ class Generations(Saved):
         code = self.space.encode(self.space.parse(genotype))
         return round(float(cost_of(self._tables["params"], self.space, [code])[0]))
 
-    def measure(self, codes: Any) -> Mapping[str, Any]:
+    def measure(self, codes: Any, session: str = "") -> Mapping[str, Any]:
         """Federated validation losses and accuracies of codes under the present shared weights."""
-        return self._federated_losses(0, {"codes": codes})
+        return self._federated_losses(f"again{session}", {"codes": codes})
 
     def _step_codes(self, step: int) -> Any:
         count = self._settings.codes_per_step
@@ -172,7 +172,7 @@ class Generations(Saved):
         )
         self._values = None
 
-    def _federated_losses(self, at: int, payload: Payload) -> Mapping[str, Any]:
+    def _federated_losses(self, at: int | str, payload: Payload) -> Mapping[str, Any]:
         message = {**payload, "generation": at, "totals": self._totals}
         replies = self._clients.call("losses", message, reply=TAKE.having(losses=SUM))
         self._clients.require_taken(replies.ok)
@@ -238,6 +238,13 @@ def weight_steps(clients: Clients, generation: int, messages: Iterable[Payload])
         tag, forms = f"gradient-{generation}-{step}", {"share": share_form()}
         update = {"gradient": clients.seal(tag, replies.ok, "gradient", forms)}
     return update
+
+
+def rejoin_search(clients: Clients, generation: int) -> None:
+    """Give clients that are back, and sit aside, the SuperNet as it is after a generation."""
+    if clients.aside:
+        message = {"stage": "search-", "round": generation}
+        clients.catch_up(clients.aside, message, op="join_search", with_state=True)
 
 
 class _Clock:

@@ -7,6 +7,8 @@ by federated validation are then trained to the end, and federated validation pi
 
 from typing import Any, ClassVar
 
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.client import largest_searched
 from autofgl.methods.fl_agcns.settings import CandidateSettings, RLSettings, make_codes, make_space
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.recipe_search import RecipeSearch
@@ -21,6 +23,11 @@ class FLRandom(RecipeSearch):
 
     Settings = CandidateSettings
     ways: ClassVar = {"common": COMMON}
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the largest candidate."""
+        return largest_searched(graph, settings)
 
     def recipe(self, candidate: Any) -> Recipe:
         """The network of a code."""
@@ -40,6 +47,11 @@ class FLRL(RecipeSearch):
 
     Settings = RLSettings
     ways: ClassVar = {"common": COMMON}
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the largest candidate."""
+        return largest_searched(graph, settings)
 
     def recipe(self, candidate: Any) -> Recipe:
         """The network of a code."""

@@ -121,9 +121,20 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
         """The validation objective, then the others."""
         return self.objectives.split(",")
 
+    @property
+    def total_rounds(self) -> int:
+        """Steps of the SuperNet, rounds of the trials and of the finalists."""
+        search = self.generations * self.weight_steps
+        return search + self.trials * self.trial_rounds + self.finalists * self.rounds
+
 
 class CandidateSettings(TrialSettings, SpaceSettings, FederatedTraining):
     """FL-Random: every candidate is trained from scratch."""
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the candidates and of the finalists."""
+        return self.trial_rounds_with(self.rounds)
 
 
 class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
@@ -135,6 +146,11 @@ class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
     """learning rate of the agent's Bellman updates"""
     replay: Whole = 128
     """past networks that are learned from again after each one"""
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of the candidates and of the finalists."""
+        return self.trial_rounds_with(self.rounds)
 
 
 class DartsSettings(SpaceSettings, FederatedTraining):
@@ -153,6 +169,11 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     hundred would hardly move"""
     arch_weight_decay: NonNegative = 1e-3
     """L2 penalty on the architecture parameters"""
+
+    @property
+    def total_rounds(self) -> int:
+        """Steps on the SuperNet and on its architecture, then the training."""
+        return self.generations * (self.weight_steps + 1) + self.rounds
 
 
 def make_space(settings: SpaceSettings) -> Space:

@@ -156,10 +156,15 @@ class Configurations:
                 shapes |= {Shape(family, layers, hidden) for hidden in widths}
         return tuple(sorted(shapes))
 
+    @property
+    def shape_specs(self) -> list[ModelSpec]:
+        """The networks of all shapes."""
+        return [self._spec_of(shape) for shape in self.shapes]
+
     @cached_property
     def parts(self) -> tuple[dict[str, Part], ...]:
         """Which entries a network of each shape holds."""
-        networks = [empty_network(self._spec_of(shape)) for shape in self.shapes]
+        networks = list(map(empty_network, self.shape_specs))
         sizes = [{name: tuple(v.shape) for name, v in one.named_parameters()} for one in networks]
         return tuple(map(parts_of, self.shapes, sizes))
 

@@ -5,14 +5,18 @@ docs/methods.md says where we differ from the authors' code of GraphFL.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.self_configured import SELF_CONFIGURED, SelfConfiguredServer
 from autofgl.methods.graphfl.settings import GraphFLGASettings, GraphFLSettings
+from autofgl.nn.models.networks import count_parameters, empty_network
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
+from autofgl.runtime.settings import model_spec
 from autofgl.sharing.meta.sharing import META, new_clients
 
 
@@ -34,6 +38,12 @@ class GraphFLGA(SharedTraining):
 
     Settings = GraphFLGASettings
     ways: ClassVar = {"self-configured": SELF_CONFIGURED}
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of all shapes together, which every client holds."""
+        shapes = Configurations(model_spec(graph, settings), settings).shape_specs
+        return sum(count_parameters(partial(empty_network, spec)) for spec in shapes)
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:

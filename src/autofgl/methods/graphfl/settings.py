@@ -1,6 +1,6 @@
 """Settings of GraphFL, and of GraphFL with clients that configure themselves."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -87,6 +87,7 @@ class GraphFLGASettings(GraphFLSettings):
     """
 
     renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer", "optimisers": "optimizers"}
+    discloses: ClassVar[dict[str, Any]] = {"mode": "threshold"}
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""

@@ -29,7 +29,7 @@ class GatedGraphConv(Convolution):
         self.out_channels = out_channels
         self.weight = nn.Parameter(torch.empty(num_layers, out_channels, out_channels))
         unset = nn.GRUCell(out_channels, out_channels, device="meta")  # draws nothing
-        self.rnn = unset.to_empty(device="cpu")
+        self.rnn = unset.to_empty(device=self.weight.device)
 
     def reset_parameters(self, generator: Rng = None) -> None:
         """Uniform in ±1/√out_channels."""

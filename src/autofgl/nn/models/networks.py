@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from autofgl.errors import UserError
 from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.conv.agnn import AGNNConv
 from autofgl.nn.conv.appnp import APPNPConv
@@ -233,6 +234,19 @@ def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
     network = empty_network(spec)
     network.reset_parameters(generator)
     return network
+
+
+def count_parameters(build: Callable[[], nn.Module]) -> int:
+    """How many parameters a network has that would be built so; none is, whatever its size.
+
+    Raises:
+        UserError: There are more than any machine could address.
+    """
+    try:
+        with torch.device("meta"):
+            return sum(value.numel() for value in build().parameters())
+    except (RuntimeError, OverflowError) as error:
+        raise UserError("a network of this size cannot be built") from error
 
 
 def _activation(spec: ModelSpec) -> Callable[[Tensor], Tensor]:

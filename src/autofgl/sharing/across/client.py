@@ -1,6 +1,6 @@
 """The client half of convolution across clients (FedGraph, Algorithm 1)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.party import Context, Party
+from autofgl.federation.party import Context, Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, Ints
 from autofgl.nn.features import NodeInput
@@ -20,6 +20,7 @@ from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
 from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
+from autofgl.runtime.phases import PhasedParty
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
@@ -29,13 +30,20 @@ from autofgl.sharing.across.weight_state import Axes
 COST_UNIT = 1e6
 
 
-class AcrossClient(Summing, Party):
+class AcrossClient(Summing, PhasedParty):
     """Samples, convolves across clients and trains; peers fetch between two calls of a pass."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "agree", "introduce", "meet", "start", "begin", "advance", "conclude",
     }  # fmt: skip
     peer_operations: ClassVar[frozenset[str]] = frozenset({"fetch"})
+    #: The common weights are handed out before the first pass; then sums tell all.
+    phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
+        "new": {"start": "ready", "begin": "passing"},
+        "ready": {"begin": "passing"},
+        "passing": {"begin": "passing", "advance": "passing", "conclude": "concluded"},
+        "concluded": {},
+    }
 
     def __init__(
         self,
@@ -74,6 +82,14 @@ class AcrossClient(Summing, Party):
         self._ask: Payload = {}
         self._cost = 0
         self._axes: Axes | None = None
+        self._tags: set[str] = set()
+
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse a pass that was made before, and to go on with one that is over."""
+        if op == "begin" and payload["tag"] in self._tags:
+            raise Refused(f"pass '{payload['tag']}' was made before")
+        if op == "advance" and self._pass is None:
+            raise Refused("no pass has begun")
 
     def agree(self, payload: Payload) -> Payload:
         """Answer a phase of the key exchange with the peers."""
@@ -115,6 +131,7 @@ class AcrossClient(Summing, Party):
         contribute to, if any; for an evaluation ``totals``, the federation's node counts.
         """
         self._exchange.clear()
+        self._tags.add(payload["tag"])
         if "weights" in payload:
             self._load_weights(payload["weights"])
             self._cost = 0
@@ -137,24 +154,26 @@ class AcrossClient(Summing, Party):
             assert done is not None
             return self._learn(done) if training else self._report(done)
 
-    def conclude(self, payload: Payload) -> Payload:  # noqa: ARG002
+    def conclude(self, payload: Payload) -> Payload:
         """Seconds of a pass over all own nodes, without waiting for others."""
         self.model.eval()
         with torch.no_grad():
             seconds = median_seconds(lambda: self.model(self._features, self._structure))
         report = {"seconds": np.array([seconds, 1.0])}
-        return {"report": self.sums.protect("conclude", report)}
+        return {"report": self.contribute(f"conclude{payload.get('session', '')}", report)}
 
     def state(self) -> Payload:
         """Weights, moments, and the last rows of other clients."""
         rows = {str(k): rows.numpy() for k, rows in self._around.last_rows.items()}
-        state = {"weights": self._weights(), "rows": rows, **saved_state(self, ("_optimizer",))}
+        own = saved_state(self, ("phase", "_optimizer"))
+        state = {"weights": self._weights(), "rows": rows, **own}
         return state if self._axes is None else {**state, "axes": self._axes.to_payload()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._load_weights(state["weights"])
-        restore_state(self, ("_optimizer",), state)
+        restore_state(self, ("phase", "_optimizer"), state)
+        self._tags.clear()
         rows = {int(k): torch.from_numpy(rows.copy()) for k, rows in state["rows"].items()}
         self._around.last_rows.update(rows)
         if "axes" in state:
@@ -216,7 +235,7 @@ class AcrossClient(Summing, Party):
         update["cost"] = np.array(self._cost / COST_UNIT, np.float32)
         if self._axes is not None:
             update["axes"] = self._axes.moments(weights).astype(np.float32)
-        return {"update": self.sums.protect(self._ask["report"], update)}
+        return {"update": self.contribute(self._ask["report"], update)}
 
     def _report(self, done: Pass) -> Payload:
         """Metrics of all labeled nodes."""
@@ -225,7 +244,7 @@ class AcrossClient(Summing, Party):
             row[:] = count_up(done.output[np.searchsorted(done.batch, nodes)], self._labels[nodes])
         metrics = sums.reshape(-1)
         figures = {"metrics": scale_down(metrics, self._ask["totals"])}
-        report: Payload = {"metrics": self.sums.protect(self._ask["report"], figures)}
+        report: Payload = {"metrics": self.contribute(self._ask["report"], figures)}
         if not self._ask.get("describe"):
             return report
         own = {"nodes": self._size[0], "edges": self._size[1], "metrics": metrics}

@@ -27,7 +27,6 @@ from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import EXPORT, METRICS, OWN, Array, Form
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
-from autofgl.seeding import numpy_generator
 from autofgl.sharing.meta.model import MetaModel
 
 #: What a client's figures are of: after adaptation, and without.
@@ -132,13 +131,11 @@ class MetaServer(SharingServer):
         self.weights, self.spec = exported["weights"], exported["spec"]
 
     def participants(self, at: int) -> set[str]:
-        """All clients that may train have an equal chance."""
+        """All clients that may train have an equal chance; nobody trains if a secure sum of those
+        few would say too much.
+        """
         names = self.trainable()
-        if not names:
-            return set()
-        count = max(1, round(self.settings.participation * len(names)))
-        rng = numpy_generator(self.seed, "participation", at)
-        return set(rng.choice(names, count, replace=False).tolist())
+        return self.draw(names, at) if len(names) >= self.clients.fewest else set()
 
     def trainable(self) -> list[str]:
         """Clients that are not new."""

@@ -58,7 +58,7 @@ class NVFlare:
     ) -> None:
         self.meter = Traffic()
         self._line = line
-        self._folder = folder
+        self.folder = folder
         self._parties = list(parties)
         self._keep_job = keep_job
         self._connected = connected
@@ -121,29 +121,35 @@ class NVFlare:
         if party in self._parties:
             self._parties.remove(party)
 
-    def checkpoint(self, tag: str, run: str = "") -> Mapping[str, str]:
+    def checkpoint(
+        self, tag: str, run: str = "", timeout: float | None = None
+    ) -> Mapping[str, str]:
         """Have every site keep its party's state."""
-        answers = self._control("@checkpoint", {"tag": tag, "run": run})
+        asked = {"tag": tag, "run": run}
+        answers = self._control("@checkpoint", asked, timeout=timeout, forgive=True)
         digests = {name: answer.get("digest") for name, answer in answers.items()}
         for name, digest in digests.items():
             if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
                 raise FederationError(f"site {name} does not say which checkpoint it has kept")
         return {name: str(digest) for name, digest in digests.items()}
 
-    def restore(self, tag: str, digests: Mapping[str, str], run: str = "") -> None:
+    def restore(
+        self, tag: str, digests: Mapping[str, str], run: str = "", timeout: float | None = None
+    ) -> None:
         """Have sites load the states that they kept, once all have verified them."""
         asked = {name: {"tag": tag, "run": run, "digest": digests[name]} for name in digests}
-        for name, answer in self._control("@verify", {}, list(digests), asked).items():
+        answers = self._control("@verify", {}, list(digests), asked, timeout)
+        for name, answer in answers.items():
             if answer.get("problem") != "":
                 reason = str(answer.get("problem"))[:200]
                 raise CheckpointError(f"checkpoint {tag} of site {name} {reason}", reason)
-        self._control("@restore", {}, list(digests), asked)
+        self._control("@restore", {}, list(digests), asked, timeout)
 
     def forget(self, tag: str) -> None:
         """Have every site delete the state that it kept, and delete the coordinator's part."""
         self._control("@forget", {"tag": tag}, [n for n in self._parties if n not in self._lost])
-        if self._folder is not None:
-            shutil.rmtree(self._folder / tag, ignore_errors=True)
+        if self.folder is not None:
+            shutil.rmtree(self.folder / tag, ignore_errors=True)
 
     def close(self) -> None:
         """End the job, unless it is kept."""
@@ -158,17 +164,25 @@ class NVFlare:
         payload: Payload,
         to: Sequence[str] | None = None,
         each: Mapping[str, Payload] | None = None,
+        timeout: float | None = None,
+        forgive: bool = False,
     ) -> dict[str, Payload]:
-        """An operation of the engine itself; it is not part of the method's traffic."""
+        """An operation of the engine itself; it is not part of the method's traffic.
+
+        ``forgive`` sites that are lost or late: they are not in the answer.
+        """
         called = self._parties if to is None else to
         own = each or {}
         futures = {
-            name: self._line.call(name, op, encode({**payload, **own.get(name, {})}), None)
+            name: self._line.call(name, op, encode({**payload, **own.get(name, {})}), timeout)
             for name in called
             if name not in self._lost
         }
-        replies = Replies.of(self._collect(op, called, futures, None, metered=False))
+        deadline = None if timeout is None else time.monotonic() + timeout
+        replies = Replies.of(self._collect(op, called, futures, deadline, metered=False))
         for name, failure in replies.failed.items():
+            if forgive and failure.kind in ("lost", "timeout"):
+                continue
             if failure.kind == "refused":
                 raise UserError(f"site {name} refuses: {failure.message}")
             raise FederationError(f"site {name} {failure.kind}: {failure.message}")

@@ -126,11 +126,17 @@ class PartyHost:
             identity = self._identity()
         except UserError as error:
             raise Refused(str(error)) from error
+        folder = self._folder / run
+        self._states = PartyStates(folder)
         context = Context(
-            self._name, tuple(map(_safe, parties)), self._peers, run=run, identity=identity
+            self._name,
+            tuple(map(_safe, parties)),
+            self._peers,
+            run=run,
+            identity=identity,
+            ledger=folder / f"{self._name}.sums",
         )
         party = self._builder.build(payload, context)
-        self._states = PartyStates(self._folder / run)
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:

@@ -21,6 +21,7 @@ from typing import Any
 from autofgl.atomic import write_text
 from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.job import ALLOWED, COORDINATOR, VALIDATOR, check_installed
+from autofgl.names import check_names
 
 _PROJECT = "autofgl"
 #: What a server and a site allow, and how they log: one file, ``log.txt``, in the kit and in each
@@ -51,6 +52,7 @@ def make_kits(folder: Path, server: str, port: int, sites: Sequence[str], days: 
     for name in sites:
         if not _NAME.fullmatch(name):
             raise UserError(f"'{name}' is no name for a site: use letters, digits, '-' and '_'")
+    check_names(sites, "site")
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     work, authority = folder / ".work", folder / "ca"

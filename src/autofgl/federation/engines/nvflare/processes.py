@@ -42,7 +42,7 @@ def start_kit(kit: Path, site: str = "") -> "subprocess.Popen[bytes]":
     module, config = _SITE if site else _SERVER
     settings = ["secure_train=true", "org=autofgl", "config_folder=config"]
     who = [f"uid={site}", f"heart_beat_interval={_REPORT_S}"] if site else []
-    program = [sys.executable, "-u", "-m", module, "-m", str(kit.absolute()), "-s", config]
+    program = [sys.executable, "-P", "-u", "-m", module, "-m", str(kit.absolute()), "-s", config]
     with (kit / "console.txt").open("ab") as console:
         return subprocess.Popen(
             [*program, "--set", *who, *settings],
@@ -50,8 +50,14 @@ def start_kit(kit: Path, site: str = "") -> "subprocess.Popen[bytes]":
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=subprocess.STDOUT,
-            # One thread for each party, as everywhere.
-            env={**os.environ, "OMP_NUM_THREADS": "1", "GRPC_VERBOSITY": "ERROR"},
+            # One thread for each party, as everywhere. Job processes, which NVFlare starts, import
+            # nothing from their working directory either.
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "GRPC_VERBOSITY": "ERROR",
+                "PYTHONSAFEPATH": "1",
+            },
             start_new_session=True,
         )
 
@@ -92,7 +98,7 @@ def stop_kits(*kits: Path, patience: float = _PATIENCE_S) -> None:
 
 def start_reaper(folder: Path) -> "subprocess.Popen[bytes]":
     """Have a folder of kits cleaned up once this process is gone, or closes the pipe."""
-    program = [sys.executable, "-m", __name__, str(folder)]
+    program = [sys.executable, "-P", "-m", __name__, str(folder)]  # -P: as in the workers
     return subprocess.Popen(program, stdin=subprocess.PIPE, start_new_session=True)
 
 
