@@ -160,6 +160,7 @@ class Suspects:
         self._seed = seed
         self._names: frozenset[str] = frozenset()
         self._bad_sums = 0
+        self._cleared = False
         self.aside: frozenset[str] = frozenset()
 
     def spoiled(self, contributors: Iterable[str], names: Collection[str], most: int) -> str:
@@ -173,20 +174,22 @@ class Suspects:
         self._names = (self._names & there) or there
         return self._next(names, most)
 
-    def cleared(self, contributors: Iterable[str], names: Collection[str], most: int) -> str:
+    def cleared(self, contributors: Collection[str], names: Collection[str], most: int) -> str:
         """A sum was in bounds: who was in it did not spoil it; as above."""
-        if not self._names:
+        if not self._names or not contributors:
             return ""
+        self._cleared = True
         self._names = (self._names - frozenset(contributors)) & set(names)
         if not self._names:  # whoever it was behaves now
-            self.aside = frozenset()
+            self.aside, self._cleared = frozenset(), False
             return ""
         return self._next(names, most)
 
     def _next(self, names: Collection[str], most: int) -> str:
-        if len(self._names) == 1:
+        if len(self._names) == 1 and self._cleared:
             (culprit,) = self._names
             self._names = self.aside = frozenset()
+            self._cleared = False
             return culprit
         # At least two at a time: the difference of two sums is not to be about one client.
         rng = numpy_generator(self._seed, "suspects", self._bad_sums, len(self._names))

@@ -32,6 +32,7 @@ from autofgl.secure import (
     Reveal,
     SecureSumError,
     SumClient,
+    SumNotOpened,
     SumVectors,
     make_client,
     make_server,
@@ -204,14 +205,14 @@ class Clients:
         few = good < max(self._settings.min_clients, len(bad))
         if self._settings.on_bad_client == "end" or few:
             name, reason = next(iter(bad.items()))
-            raise FederationError(f"{name}: {reason}")
+            raise FederationError(f"{name}: {one_line(reason)}")
         self.go_on_without(bad)
 
     def go_on_without(self, dropped: Mapping[str, str]) -> None:
         """Leave those out that a run has left out before it was resumed."""
         for name, reason in dropped.items():
             self.federation.drop(name)
-            self.dropped[name] = reason
+            self.dropped[name] = one_line(reason)
 
     def spoiled(self, error: SumOutOfBounds) -> None:
         """A round came to nothing: leave some clients aside, or the one out that must have done it.
@@ -223,6 +224,12 @@ class Clients:
         if self._settings.on_bad_client == "end" or most < 1:
             raise error
         self._convict(self._suspects.spoiled(error.contributors, self.federation.parties, most))
+
+    @property
+    def can_spare(self) -> bool:
+        """Whether rounds can go on with some clients left aside."""
+        fewest = max(self.fewest, self._settings.min_clients)
+        return self._settings.on_bad_client == "drop" and len(self.federation.parties) > fewest
 
     def cleared(self, contributors: Collection[str]) -> None:
         """A round went well with these clients in its sums."""
@@ -325,6 +332,8 @@ class Clients:
         if failed and (wrong or self._suspects.aside):
             self._suspects.aside = frozenset()  # too few are left to spare any
             raise SumOutOfBounds(tag, one_line(str(failed)), ()) from failed
+        if isinstance(failed, SumNotOpened) and len(sent) > self.fewest:
+            raise SumOutOfBounds(tag, one_line(str(failed)), tuple(sent)) from failed
         if failed:
             raise failed
 

@@ -36,6 +36,8 @@ from autofgl.runtime.state import Saved, restore_state, saved_state
 START = Record({"counts": SUM})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
+#: A training loss this many times the least so far makes a client suspect.
+CLIMBED = 1.5
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
 
@@ -246,7 +248,17 @@ class RoundEngine(Saved):
     it has diverged at some client.
     """
 
-    saved = ("round", "totals", "parties", "best", "sharing", "_usual", "_message", "_each")
+    saved = (
+        "round",
+        "totals",
+        "parties",
+        "best",
+        "sharing",
+        "_usual",
+        "_losses",
+        "_message",
+        "_each",
+    )
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -257,6 +269,8 @@ class RoundEngine(Saved):
         self.parties: list[str] = []
         self.diverged = False
         self._usual = UsualDistance()
+        self._losses: list[float] = []
+        self._sound: set[str] = set()
         self._sealed_by: tuple[str, ...] = ()
         self._message: Payload = {}
         self._each: dict[str, Payload] = {}
@@ -305,6 +319,7 @@ class RoundEngine(Saved):
         except SumOutOfBounds as error:
             return self._refuse(error)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
+        self._watch(row.get("train_loss"), tuple(replies.ok))
         row |= self.sharing.aggregate(total, replies.ok)
         row["clients"] = len(chosen & set(replies.ok))
         key = "update" if self.sharing.one_sum else "metrics"
@@ -387,8 +402,6 @@ class RoundEngine(Saved):
                 summed = clients.total(tag, replies.ok, "update", *about)
                 self._require_near(tag, summed, replies)
                 total |= summed
-        if sharing.reveal != "parties" or clients.secure == "none":
-            clients.cleared(replies.ok)
         return total
 
     @property
@@ -405,15 +418,34 @@ class RoundEngine(Saved):
 
     def _hear_of_refusals(self, sealed_by: tuple[str, ...], replies: Replies, at: int) -> None:
         """The clients open the summed update themselves: what most of them made of the last."""
+        self._sound = set(replies.ok)
         if not sealed_by or self.sharing.clients.secure == "none":
             return
         refusals = sum("refused" in reply for reply in replies.ok.values())
-        if 2 * refusals > len(replies.ok):
-            reason = "its update is out of bounds"
-            error = SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by)
-            self.sharing.clients.spoiled(error)
-        else:
-            self.sharing.clients.cleared(sealed_by)
+        if 2 * refusals <= len(replies.ok):
+            self._sound &= set(sealed_by)
+            return
+        self._sound = set()
+        reason = "its update is out of bounds"
+        error = SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by)
+        self.sharing.clients.spoiled(error)
+
+    def _watch(self, loss: float | None, contributors: tuple[str, ...]) -> None:
+        """Suspect a client if the training loss climbs far above what it was: of training nodes
+        that pull as they should it does not, of one that pushes the other way it does.
+        """
+        if loss is None:
+            return
+        self._losses = self._losses or [loss, loss]
+        first, least = self._losses
+        if loss > CLIMBED * max(least, first / 3):
+            reason = "the training loss climbs"
+            error = SumOutOfBounds(f"{self.stage}metrics-{self.round}", reason, contributors)
+            if self.sharing.clients.can_spare:
+                self.sharing.clients.spoiled(error)
+            return
+        self._losses = [first, min(least, loss)]
+        self.sharing.clients.cleared(self._sound)
 
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
