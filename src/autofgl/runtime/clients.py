@@ -228,6 +228,8 @@ class Clients:
         Raises:
             FederationError: The run is to end then, or nobody can be spared.
         """
+        if self.dropped.keys() & set(error.contributors):
+            return  # it was made with one that is out by now
         most = len(self.federation.parties) - max(self.fewest, self._settings.min_clients)
         if self._settings.on_bad_client == "end" or most < 1:
             raise error
