@@ -5,6 +5,7 @@ line prints that sentence and exits with the code of its class.
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -61,6 +62,33 @@ class PartiesReturned(AutoFGLError):
     def __init__(self, parties: Sequence[str]) -> None:
         super().__init__(f"{', '.join(parties)} can take part again")
         self.parties = parties
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """A text as one line of printable characters, whoever wrote it: no line breaks, no escape codes
+    that a terminal would obey, no marks that turn the direction of writing.
+    """
+    words = " ".join(text[: 8 * limit].split())
+    safe = "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
+    return safe if len(safe) <= limit else f"{safe[: limit - 1]}…"
+
+
+def for_others(text: str, own: bool = True) -> str:
+    """A text without what is nobody else's affair: paths, and numbers that may be data.
+
+    In our ``own`` sentences short whole numbers stay, such as how many clients a sum needs.
+    """
+    hidden = _PATH.sub("…", text)
+    return one_line((_MAGNITUDE if own else _NUMBER).sub("#", hidden))
+
+
+_PATH = re.compile(
+    r"(?<![\w<])(?:[A-Za-z]:\\|~?/)[^\s'\",;:()]*[^\s'\",;:().]|[^\s'\",;:()]+/[^\s'\",;:()]*\.\w+"
+)
+_NUMBER = re.compile(r"(?<![\w-])[-+]?\d(?:[\d,]*\d)?(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\w)")
+_MAGNITUDE = re.compile(
+    r"(?<![\w-])[-+]?(?:\d[\d,]*\.\d+(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d[\d,]{3,})(?!\w)"
+)
 
 
 def unknown_name(kind: str, name: str, choices: Iterable[str]) -> UserError:

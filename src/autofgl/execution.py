@@ -90,5 +90,6 @@ def _figures(
         "cut_share": data.cut_share,
         "traffic": meter.state(),
         "versions": versions(),
+        **({"dropped": method.clients.dropped} if method.clients.dropped else {}),
         **outcome.extra,
     }

@@ -158,6 +158,9 @@ def test_too_few_clients_end_the_run(small_clients: list[ClientGraph]) -> None:
 
 def test_a_diverging_client_is_named(small_clients: list[ClientGraph]) -> None:
     broken = replace(small_clients[0], x=np.full(small_clients[0].x.shape, np.nan, "f4"))
-    method = make("fedavg", [broken, *small_clients[1:]], rounds=3)
+    method = make("fedavg", [broken, *small_clients[1:]], rounds=3, on_bad_client="end")
     with pytest.raises(FederationError, match=r"client-0.*no longer finite.*lower 'lr'"):
         rounds(method, 3)
+    method = make("fedavg", [broken, *small_clients[1:]], rounds=3)
+    rounds(method, 3)
+    assert "lower 'lr'" in method.clients.dropped["client-0"]

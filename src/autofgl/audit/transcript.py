@@ -181,17 +181,17 @@ def _watch_sums(clients: Clients, transcript: Transcript) -> None:
     """Have the server's sums noted."""
     total, seal = clients.total, clients.seal
 
-    def watched_total(tag: str, replies: Mapping[str, Payload], key: str, **more: Any) -> Any:
-        vectors = total(tag, replies, key, **more)
+    def watched_total(tag: str, replies: Mapping[str, Payload], key: str, *more: Any) -> Any:
+        vectors = total(tag, replies, key, *more)
         members = tuple(name for name, reply in replies.items() if key in reply)
         seen = {name: np.asarray(value) for name, value in vectors.items()}
         transcript.sums.append(SumSeen(tag, members, seen))
         return vectors
 
-    def watched_seal(tag: str, replies: Mapping[str, Payload], key: str, **more: Any) -> Payload:
-        sealed = seal(tag, replies, key, **more)
+    def watched_seal(tag: str, replies: Mapping[str, Payload], key: str, *more: Any) -> Payload:
+        sealed = seal(tag, replies, key, *more)
         members = tuple(name for name, reply in replies.items() if key in reply)
         transcript.sums.append(SumSeen(tag, members, None))
         return sealed
 
-    clients.total, clients.seal = watched_total, watched_seal  # type: ignore[method-assign]
+    clients.total, clients.seal = watched_total, watched_seal  # type: ignore[method-assign, assignment]

@@ -8,7 +8,7 @@ import sys
 import typer
 
 from autofgl.cli import audit, pages, run, show, site
-from autofgl.errors import AutoFGLError
+from autofgl.errors import AutoFGLError, one_line
 
 app = typer.Typer(
     name="autofgl",
@@ -62,5 +62,6 @@ def expand_lists(words: list[str]) -> list[str]:
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"autofgl: {message}", file=sys.stderr)
+    lines = (one_line(line, 2000) for line in message.splitlines())  # a client may have written it
+    print("autofgl: " + "\n".join(lines), file=sys.stderr)
     sys.exit(code)

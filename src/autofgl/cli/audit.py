@@ -29,7 +29,7 @@ def audit_command(
     ] = None,
     secure: Annotated[
         str | None,
-        typer.Option(help="Secure sums: none, ckks or shares. [default: the method's own]"),
+        typer.Option(help="Secure sums: none, shares or ckks. [default: the method's own]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
     set_: Annotated[

@@ -28,7 +28,7 @@ Clients: TypeAlias = Annotated[int | None, typer.Option(help="Number of clients.
 DataRoot: TypeAlias = Annotated[
     str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
 ]
-Secure: TypeAlias = Annotated[str, typer.Option(help="Secure sums: none, ckks or shares.")]
+Secure: TypeAlias = Annotated[str, typer.Option(help="Secure sums: none, shares or ckks.")]
 Out: TypeAlias = Annotated[
     Path | None, typer.Option(help="Run folder. [default: a new one in runs/]")
 ]
@@ -59,7 +59,7 @@ def run_command(
     ] = None,
     secure: Annotated[
         str | None,
-        typer.Option(help="Secure sums: none, ckks or shares. [default: the method's own]"),
+        typer.Option(help="Secure sums: none, shares or ckks. [default: the method's own]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
     budget: Annotated[

@@ -11,6 +11,7 @@ cut short, altered, or put in the place of another one is told from a good one, 
 import hashlib
 import shutil
 import struct
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -126,7 +127,7 @@ class PartyStates:
         except OSError:  # somebody has put a folder in its place
             shutil.rmtree(file, ignore_errors=True)
         for folder in (file.parent, file.parent.parent):
-            if folder.is_dir() and not any(folder.iterdir()):
+            with suppress(OSError):  # it is not empty, or gone: parties may share the place
                 folder.rmdir()
 
     def _file(self, label: Label) -> Path:

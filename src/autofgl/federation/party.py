@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias
 
-from autofgl.errors import AutoFGLError
+from autofgl.errors import AutoFGLError, for_others, one_line
 from autofgl.federation.payload import Payload
 from autofgl.identity import Identity
 
@@ -96,11 +96,14 @@ class Failure:
     """Why a party gave no reply, with a message of one line.
 
     Its kind is ``timeout`` (still busy at the deadline), ``lost`` (gone), ``exception`` (its code
-    failed) or ``refused`` (it declined).
+    failed) or ``refused`` (it declined). Whatever a party says of itself is made printable.
     """
 
     kind: str
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", one_line(self.message))
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,11 @@ class Replies:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What the caller learns of an exception in a party."""
+    """What the caller learns of an exception in a party: one line without paths and magnitudes.
+
+    The whole of it is for the party's own log.
+    """
     if isinstance(error, Refused):
-        return Failure("refused", str(error))
-    return Failure("exception", f"{type(error).__name__}: {error}")
+        return Failure("refused", for_others(str(error)))
+    own = isinstance(error, AutoFGLError)
+    return Failure("exception", f"{type(error).__name__}: {for_others(str(error), own)}")

@@ -15,8 +15,9 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.replies import EXPORT
 from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
-from autofgl.sharing.alone import AloneClient
+from autofgl.sharing.alone import CONCLUDE, ROUND, AloneClient
 from autofgl.sharing.common import COMMON
 
 
@@ -67,15 +68,16 @@ class Separate(Method):
     def step(self) -> Row:
         """One epoch at every client."""
         self.round += 1
-        replies = self.clients.call("round", {"round": self.round}).ok
+        replies = self.clients.call("round", {"round": self.round}, reply=ROUND).ok
         metrics = Metrics.of(np.sum([reply["metrics"] for reply in replies.values()], axis=0))
         self._all_stopped = all(reply["stopped"] for reply in replies.values())
         return {"round": self.round, **metrics.row(), "clients": len(replies)}
 
     def finish(self) -> Outcome:
         """Report on every client's best weights."""
-        replies = self.clients.call("conclude", {"round": self.round}).ok
-        exports = self.clients.call("export", {}).ok
+        replies = self.clients.call("conclude", {"round": self.round}, reply=CONCLUDE).ok
+        exports = self.clients.call("export", {}, reply=EXPORT).ok
+        replies = {name: reply for name, reply in replies.items() if name in exports}
         alone = len(exports) == 1
         models = {"model" if alone else name: one["weights"] for name, one in exports.items()}
         seconds = [reply["seconds"] for reply in replies.values()]

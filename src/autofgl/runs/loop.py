@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from autofgl.atomic import write_bytes
-from autofgl.errors import Interrupted, PartiesReturned
+from autofgl.errors import Interrupted, PartiesReturned, one_line
 from autofgl.federation.checkpoints import CheckpointError
 from autofgl.federation.payload import Payload
 from autofgl.runs import checkpoint
@@ -185,7 +185,9 @@ def run_rounds(
                     _save(method, folder, watch, recorder)
             if method.done:
                 break
+            known = set(method.clients.dropped)
             row = _complete(method.step(), method, watch.wall_s)
+            row |= _news(method.clients.dropped, known, row, console)
             folder.require()
             recorder.append(row)
             if _save_if_due(method, folder, watch, recorder, bool(stop)):
@@ -268,6 +270,21 @@ def _save_if_due(
 def _rows(path: Path, last: int) -> Iterator[tuple[bytes, Row]]:
     """The lines of a history up to a round; none before the first one."""
     return ((line, row) for line, row in history_lines(path) if row["round"] <= last)
+
+
+def _news(
+    dropped: Mapping[str, str], known: Collection[str], row: Row, console: Console | None
+) -> Row:
+    """Whom the round left out and why, for the history; it is also told."""
+    new = {name: reason for name, reason in dropped.items() if name not in known}
+    lines = [f"round {row['round']}: going on without {name}: {why}" for name, why in new.items()]
+    if "refused" in row:
+        lines.append(f"round {row['round']}: {row['refused']}: going on from the round before")
+    for line in lines:
+        if console is None:
+            break
+        console.print(one_line(line, 400), highlight=False, markup=False, soft_wrap=True)
+    return {"dropped": new} if new else {}
 
 
 def _complete(row: Row, method: Method, wall_s: float) -> Row:

@@ -73,6 +73,12 @@ class Method(ABC):
         check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
+        combine = getattr(settings, "combine", "mean")
+        if secure != "none" and combine != "mean":
+            raise UserError(
+                f"combine={combine} needs single updates, which --secure {secure} hides: use "
+                "combine=mean or --secure none"
+            )
         if secure != "none":
             threshold = settings.secure_threshold or None
             make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
@@ -183,12 +189,14 @@ class Method(ABC):
 
     def state(self) -> Payload:
         """Server-side state for a checkpoint."""
-        return {**saved_state(self, ("round", *self.saved)), "aside": self.clients.aside}
+        known = {"aside": self.clients.aside, "dropped": self.clients.dropped}
+        return {**saved_state(self, ("round", *self.saved)), **known}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.clients.aside = list(state.get("aside", ()))
         restore_state(self, ("round", *self.saved), state)
+        self.clients.go_on_without(state.get("dropped", {}))
 
     def engine(self, recipe: Recipe | None = None, stage: str = "", **changes: Any) -> RoundEngine:
         """A training of a recipe that can be started; ``stage`` comes before the names of all sums,

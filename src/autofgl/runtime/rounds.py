@@ -9,6 +9,7 @@ A round evaluates the weights that it begins with and makes the next ones, in a 
 client: the figures of round t are those of the weights after t-1 updates.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, distance
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
@@ -25,9 +27,17 @@ from autofgl.runtime.metrics import (
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Truth
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
 
+#: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
+#: own. ``refused`` says that the last summed update was out of bounds and not taken in.
+START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS})
+ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
+CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
+#: A training loss this many times the least so far makes a client suspect.
+CLIMBED = 1.5
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
@@ -128,14 +138,14 @@ class RoundClient(Summing, PhasedParty):
         """
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
-        self.take(payload)
+        refused = self.take(payload)
         figures = sharing.figures(payload)
         figures = figures if payload.get("report", True) else {}
         reference = sharing.reference() if self.private else {}
         hides = self._secure != "none" and payload.get("update", True)
         trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
-        reply = sharing.after(payload) if payload["contribute"] else {}
+        reply = {**refused, **(sharing.after(payload) if payload["contribute"] else {})}
         same = {key: value for key, value in payload.items() if key != "train"}
         about = {key: payload[key] for key in ("stage", "round", "totals", "contribute")}
         if sharing.one_sum and (figures or update):
@@ -158,10 +168,11 @@ class RoundClient(Summing, PhasedParty):
         return reply
 
     def take(self, payload: Payload) -> Payload:
-        """Take in what is new, without a round."""
+        """Take in what is new, without a round; say so if it is refused."""
         opened = self.sums.open(payload["gradient"]) if "gradient" in payload else {}
-        self.sharing.take(payload, opened)
-        return {}
+        refused = bool(opened) and self._secure != "none" and not self.sharing.accepts(opened)
+        self.sharing.take(payload, {} if refused else opened)
+        return {"refused": True} if refused else {}
 
     def conclude(self, payload: Payload) -> Payload:
         """Evaluate the final weights.
@@ -258,7 +269,18 @@ class RoundEngine(Saved):
     it has diverged at some client.
     """
 
-    saved = ("round", "totals", "parties", "best", "sharing", "_message", "_each", "reference")
+    saved = (
+        "round",
+        "totals",
+        "parties",
+        "best",
+        "sharing",
+        "_usual",
+        "_losses",
+        "_message",
+        "_each",
+        "reference",
+    )
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
@@ -268,6 +290,10 @@ class RoundEngine(Saved):
         self.best = BestRound(sharing.settings.select)
         self.parties: list[str] = []
         self.diverged = False
+        self._usual = UsualDistance()
+        self._losses: list[float] = []
+        self._sound: set[str] = set()
+        self._sealed_by: tuple[str, ...] = ()
         self._message: Payload = {}
         self._each: dict[str, Payload] = {}
         #: With differential privacy, the weights that the clients' updates are changes of.
@@ -302,7 +328,8 @@ class RoundEngine(Saved):
         late = self.sharing.waits_for_late and not (parts or trial or each)
         clients = self.sharing.clients
         clients.gather()
-        replies = clients.call("start", self._message, each=each, wait_for_late=late).ok
+        message = self._message
+        replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
         self.totals = clients.count_nodes(f"{self.stage}start", replies)
         if clients.private:
@@ -313,19 +340,28 @@ class RoundEngine(Saved):
         """One round."""
         self.round += 1
         chosen = self.sharing.participants(self.round)
-        replies, total = self._exchange(self.round, chosen, contribute=True)
+        try:
+            replies, total = self._exchange(self.round, chosen, contribute=True)
+        except SumOutOfBounds as error:
+            return self._refuse(error)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
+        self._watch(row.get("train_loss"), tuple(replies.ok))
         row |= self.sharing.aggregate(total, replies.ok)
         row["clients"] = len(chosen & set(replies.ok))
         key = "update" if self.sharing.one_sum else "metrics"
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
-        return {**row, "failed": sorted(replies.failed)} if replies.failed else row
+        failed = sorted({*replies.failed, *self.sharing.clients.far})
+        return {**row, "failed": failed} if failed else row
 
     def evaluate_last(self, report: bool = True) -> Row:
         """Evaluate the last update too; no round can follow. Nobody learns the figures unless
         they ``report`` them.
         """
-        _, total = self._exchange(self.round + 1, set(), contribute=False, report=report)
+        try:
+            _, total = self._exchange(self.round + 1, set(), contribute=False, report=report)
+        except SumOutOfBounds:  # no round can follow that would leave anyone out
+            self.sharing.skip()
+            return {}
         return self._judge(self.round, total)
 
     def finish(self) -> Outcome:
@@ -334,10 +370,14 @@ class RoundEngine(Saved):
         self.evaluate_last(report=not clients.private)
         message: Payload = {"totals": self.totals, "stage": self.stage, **clients.session()}
         message |= self.sharing.settle(self.best.round == self.round)
-        replies = self._call("conclude", message, self.sharing.settle_each()).ok
-        total = clients.total(f"{self.stage}conclude", replies, "report")
+        form = CONCLUDE.having(**self.sharing.conclude_fields)
+        replies = self._call("conclude", message, self.sharing.settle_each(), form).ok
+        seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)
+        forms |= {} if "session" in message else seconds
+        total = clients.total(f"{self.stage}conclude", replies, "report", forms)
         if "session" in message:
-            total |= clients.total(f"{self.stage}seconds-{message['session']}", replies, "seconds")
+            tag = f"{self.stage}seconds-{message['session']}"
+            total |= clients.total(tag, replies, "seconds", seconds)
         return self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
 
     def catch_up(self, names: Sequence[str]) -> None:
@@ -363,17 +403,99 @@ class RoundEngine(Saved):
             about["update"] = False
         if not report or (clients.private and contribute):
             about["report"] = False
-        replies = self._call("round", {**sharing.handout(), **about}, sharing.handout_each(chosen))
+        handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
+        replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
+        if sharing.reveal == "parties":
+            clients.keep_in_step("take", handout, TAKE)
+        sealed_by, self._sealed_by = self._sealed_by, ()
+        try:
+            return replies, self._sums(at, replies)
+        finally:  # only now: whoever is left out for the last round is needed to open these sums
+            self._hear_of_refusals(sealed_by, replies, at)
+
+    def _sums(self, at: int, replies: Replies) -> dict[str, Any]:
+        """What the replies to a round add up to."""
+        sharing, clients = self.sharing, self.sharing.clients
         total: dict[str, Any] = {}
+        figures, share = sharing.figure_forms(self._most), sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
-            total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics")
+            total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics", figures)
         if any("update" in reply for reply in replies.ok.values()):
             tag = f"{self.stage}update-{at}"
             if sharing.reveal == "parties":
-                total["sealed"] = clients.seal(tag, replies.ok, "update")
+                total["sealed"] = clients.seal(tag, replies.ok, "update", {"share": share})
+                self._sealed_by = tuple(replies.ok)
             else:
-                total |= self._absolute(clients.total(tag, replies.ok, "update"))
-        return replies, total
+                forms = {"share": share, **sharing.update_forms()}
+                forms |= figures if sharing.one_sum else {}
+                about = (forms, self._figure_names, sharing.center())
+                summed = clients.total(tag, replies.ok, "update", *about)
+                self._require_near(tag, summed, replies)
+                total |= self._absolute(summed)
+        return total
+
+    @property
+    def _figure_names(self) -> set[str]:
+        """What is a figure in a sum of figures and update."""
+        return {*self.sharing.figure_forms(self._most), "diverged"}
+
+    @property
+    def _most(self) -> float:
+        """What shares of all nodes add up to at most: more than 1 with who came too late to be
+        counted.
+        """
+        return 1.0 if set(self.sharing.clients.names) <= set(self.parties) else math.inf
+
+    def _hear_of_refusals(self, sealed_by: tuple[str, ...], replies: Replies, at: int) -> None:
+        """The clients open the summed update themselves: what most of them made of the last."""
+        self._sound = set(replies.ok)
+        if not sealed_by or self.sharing.clients.secure == "none":
+            return
+        refusals = sum("refused" in reply for reply in replies.ok.values())
+        if 2 * refusals <= len(replies.ok):
+            self._sound &= set(sealed_by)
+            return
+        self._sound = set()
+        reason = "its update is out of bounds"
+        error = SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by)
+        self.sharing.clients.spoiled(error)
+
+    def _watch(self, loss: float | None, contributors: tuple[str, ...]) -> None:
+        """Suspect a client if the training loss climbs far above what it was: of training nodes
+        that pull as they should it does not, of one that pushes the other way it does.
+        """
+        if loss is None:
+            return
+        self._losses = self._losses or [loss, loss]
+        first, least = self._losses
+        if loss > CLIMBED * max(least, first / 3):
+            reason = "the training loss climbs"
+            error = SumOutOfBounds(f"{self.stage}metrics-{self.round}", reason, contributors)
+            if self.sharing.clients.can_spare:
+                self.sharing.clients.spoiled(error)
+            return
+        self._losses = [first, min(least, loss)]
+        self.sharing.clients.cleared(self._sound)
+
+    def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
+        """Refuse an average that is farther away than training takes it, in the secure modes."""
+        center = self.sharing.center()
+        clients = self.sharing.clients
+        if center is None or clients.secure == "none" or clients.private:
+            return
+        names = total.keys() - self._figure_names
+        mean = average({name: total[name] for name in names})
+        size = distance(center, {}) if center else math.sqrt(sum(v.size for v in mean.values()))
+        if mean and not self._usual.accepts(distance(mean, center), size):
+            raise SumOutOfBounds(tag, "the average is too far away", tuple(replies.ok))
+
+    def _refuse(self, error: SumOutOfBounds) -> Row:
+        """A round whose sums are nonsense: nothing changes but who is in the next one."""
+        self.sharing.clients.spoiled(error)
+        self.sharing.skip()
+        row: Row = {"round": self.round, "refused": str(error)}
+        row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
+        return {**row, "clients": len(self.sharing.clients.names)}
 
     def _absolute(self, total: dict[str, Any]) -> dict[str, Any]:
         """A summed update with the weights that it is the change of, which it replaces."""
@@ -398,6 +520,8 @@ class RoundEngine(Saved):
         self.sharing.keep(self.best.update(at, metrics))
         return row
 
-    def _call(self, op: str, payload: Payload, each: Mapping[str, Payload] | None) -> Replies:
-        late = self.sharing.waits_for_late
-        return self.sharing.clients.call(op, payload, each=each, wait_for_late=late)
+    def _call(
+        self, op: str, payload: Payload, each: Mapping[str, Payload] | None, form: Form
+    ) -> Replies:
+        late, call = self.sharing.waits_for_late, self.sharing.clients.call
+        return call(op, payload, reply=form, each=each, wait_for_late=late)

@@ -154,9 +154,15 @@ class ClientsSettings(PrivacySettings):
     min_clients: Count = 1
     """the run ends when fewer clients than this are left"""
     secure_threshold: Whole = 0
-    """fewest clients whose sum may be revealed; 0: the secure mode's own choice"""
+    """fewest clients whose sum may be revealed, more than half; 0: two thirds and one more"""
     timeout: NonNegative = 0
     """seconds a client may take for a round; 0: no limit"""
+    on_bad_client: Literal["drop", "end"] = "drop"
+    """what becomes of the run when a client fails, refuses, or sends nonsense: it goes on without
+    that client (drop), or ends"""
+    combine: Literal["mean", "median", "trimmed"] = "mean"
+    """how the clients' updates become one, with secure=none: their weighted mean, or the median or
+    trimmed mean of each coordinate, in which every client counts the same"""
 
 
 class AveragingSettings(BaseModel):

@@ -13,11 +13,13 @@ import numpy as np
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import NetworkSpec
+from autofgl.runtime.bounds import metrics_form, share_form
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData, LocalModel
-from autofgl.runtime.metrics import Metrics, scale_down, scale_up
+from autofgl.runtime.metrics import SIZE, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import OWN, Form
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import Reveal
 from autofgl.seeding import numpy_generator
@@ -57,6 +59,10 @@ class SharingClient(ABC):
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
         metrics = scale_down(self.local.evaluate(), payload["totals"])
         return {"metrics": metrics, **self.local.flags()}
+
+    def accepts(self, opened: Mapping[str, Any]) -> bool:
+        """Whether a summed update that clients open can be one; all of them decide alike."""
+        return bool(opened)
 
     @abstractmethod
     def update(self, payload: Payload) -> dict[str, Any]:
@@ -125,6 +131,9 @@ class SharingServer(ABC):
     #: Who reads the summed update, and whether it comes with the figures; as at the clients.
     reveal: Reveal = "server"
     one_sum: bool = False
+    #: What else a client answers to a round and at the end.
+    round_fields: ClassVar[Mapping[str, Form]] = {}
+    conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}
     #: Whether only clients have what all of them have alike, so that one that missed some rounds
     #: needs it from another.
     common_at_clients: bool = False
@@ -155,6 +164,31 @@ class SharingServer(ABC):
     def handout_each(self, chosen: set[str]) -> dict[str, Payload]:
         """What each client receives besides; ``chosen`` are those that train."""
         return {name: {"train": name in chosen} for name in self.clients.names}
+
+    def figure_forms(self, most: float) -> dict[str, Form]:
+        """What the summed figures can be; ``most`` is what shares of all nodes add up to."""
+        return {"metrics": metrics_form(SIZE, most)}
+
+    def final_forms(self, most: float) -> dict[str, Form]:
+        """The same of the final figures."""
+        return self.figure_forms(most)
+
+    def share_form(self, most: float) -> Form:
+        """What the clients' summed weights in an average can be."""
+        return share_form(most)
+
+    def update_forms(self) -> dict[str, Form]:
+        """What the summed update can be, besides its share."""
+        return {}
+
+    def center(self) -> Mapping[str, Any] | None:
+        """What an update is near to: the last weights, or nothing for a gradient; None where
+        updates cannot be compared.
+        """
+        return None
+
+    def skip(self) -> None:  # noqa: B027
+        """A round was refused: the next one begins where it began."""
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
         """Columns of the history from summed figures, and the metrics that rounds compete by."""

@@ -166,8 +166,8 @@ class Trials:
             return row, "failed"
         if training.diverged:
             return row, "diverged"
-        reported = row.get("val_accuracy") is not None
-        if reported and self._rule and self._rule.hopeless(1 - row["mean_val_accuracy"]):
+        told = row.get("mean_val_accuracy") is not None  # unless the round was refused
+        if told and self._rule is not None and self._rule.hopeless(1 - row["mean_val_accuracy"]):
             return row, "pruned"
         if not training.done:
             return row, ""

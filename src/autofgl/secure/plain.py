@@ -1,6 +1,6 @@
 """No protection: the server adds the vectors as they are. The interface is that of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,17 @@ from autofgl.secure import (
     SumVectors,
     Total,
 )
-from autofgl.secure.contributions import Header, Layout, common_header, flatten, take_field
+from autofgl.secure.contributions import (
+    Header,
+    Layout,
+    common_header,
+    flatten,
+    take_field,
+    usual_header,
+)
+
+#: Share of the values that a trimmed mean leaves out, at each end.
+TRIMMED = 0.2
 
 
 def readable(message: Payload) -> SumVectors:
@@ -73,6 +83,23 @@ class PlainServer:
     def setup(self, ask: Ask) -> None:
         """There is nothing to agree on."""
 
+    def unfit(
+        self, tag: str, reveal: Reveal, contributions: Mapping[str, Payload]
+    ) -> dict[str, str]:
+        """Whose contributions cannot be in a sum, and why: they are malformed, not finite, or have
+        other shapes than most.
+        """
+        header, wrong = usual_header(tag, reveal, b"", contributions, self._parties, 1)
+        for name in contributions.keys() - wrong.keys():
+            try:
+                finite = np.isfinite(_values(contributions[name], header.layout)).all()
+                why = "" if finite else f"its part of '{tag}' holds NaN or infinite values"
+            except SecureSumError as error:
+                why = str(error)
+            if why:
+                wrong[name] = why
+        return wrong
+
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
         header, flat, contributors = self._add(tag, contributions, "server")
@@ -85,6 +112,33 @@ class PlainServer:
         values = flat.astype(np.float32) if narrow else flat
         layout = {key: contributions[contributors[0]][key] for key in ("names", "shapes")}
         return {"values": values, "contributors": list(contributors), **layout}
+
+    def combined(
+        self,
+        tag: str,
+        contributions: Mapping[str, Payload],
+        how: str,
+        figures: Collection[str] = (),
+    ) -> Total:
+        """As :meth:`total`, but vectors are combined as :func:`combine_vectors` does it; where
+        there is no ``share`` they are added up, and so are ``figures``.
+        """
+        header, flat, contributors = self._add(tag, contributions, "server")
+        total = header.layout.split(flat)
+        if "share" in total:
+            parts = [readable(contributions[name]) for name in contributors]
+            total |= combine_vectors(parts, how, total.keys() - {"share", *figures})
+        return Total(total, contributors)
+
+    def seal_combined(self, tag: str, contributions: Mapping[str, Payload], how: str) -> Payload:
+        """As :meth:`seal`, but vectors are combined as :func:`combine_vectors` does it."""
+        sealed = self.seal(tag, contributions, lambda _, __: {})
+        total = readable(sealed)
+        if "share" in total:
+            parts = [readable(contributions[name]) for name in sealed["contributors"]]
+            total |= combine_vectors(parts, how, total.keys() - {"share"})
+        _, flat = flatten(total)
+        return {**sealed, "values": flat.astype(sealed["values"].dtype)}
 
     def _add(
         self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal
@@ -100,8 +154,32 @@ class PlainServer:
         return header, flat, contributors
 
 
+def combine_vectors(parts: Sequence[SumVectors], how: str, names: Collection[str]) -> SumVectors:
+    """Some of the parties' weighted vectors as one sum that a few of them cannot make arbitrary.
+
+    Coordinate by coordinate it is the ``median`` of the parties' values, or their mean without the
+    largest and the smallest fifth (``trimmed``; Yin et al., ICML 2018, Definitions 1 and 2), times
+    the sum of all ``share``. Every party with a share counts the same, as in the paper: weights are
+    what parties claim of themselves, and a false one should not buy votes.
+    """
+    voters = [part for part in parts if part["share"] > 0]
+    whole = sum(float(part["share"]) for part in voters)
+    if not voters:
+        return {name: np.zeros_like(parts[0][name]) for name in names}
+    cut = int(TRIMMED * len(voters))
+    combined = {}
+    for name in names:
+        values = np.stack([part[name] / float(part["share"]) for part in voters])
+        if how == "median":
+            combined[name] = whole * np.median(values, axis=0)
+        else:
+            combined[name] = whole * np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
+    return combined
+
+
 def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:
     values = take_field(message, "values", np.ndarray)
     if values.shape != (layout.size,) or values.dtype not in (np.float32, np.float64):
         raise SecureSumError(f"malformed message: 'values' should be {layout.size} numbers")
-    return values.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # some NaN are signals
+        return values.astype(np.float64)

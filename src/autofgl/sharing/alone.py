@@ -5,14 +5,26 @@ stops by its own patience. The server starts the rounds and adds up the figures.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
 from autofgl.runtime.phases import PhasedParty, require_later
+from autofgl.runtime.replies import METRICS, OWN, SECONDS, Number, Record, Truth
 from autofgl.runtime.settings import AloneSettings, model_spec
 from autofgl.runtime.state import Saved
+
+#: What a client answers to a round, and at the end.
+ROUND = Record({"metrics": METRICS, "stopped": Truth()})
+CONCLUDE = Record(
+    {
+        "own": replace(OWN, or_nothing=False),
+        "seconds": SECONDS,
+        "best_round": Number(-1, 2**62, True),
+    }
+)
 
 
 class AloneClient(Saved, PhasedParty):

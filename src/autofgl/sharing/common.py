@@ -16,11 +16,13 @@ from typing import Any, ClassVar
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec
+from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import EXPORT, TAKE, Array, Form
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 
@@ -45,6 +47,11 @@ class CommonClient(SharingClient):
         inputs = data.inputs(settings.normalize_features)
         self.local = kind(data.graph.name, inputs, spec, settings, data.seed)
         self._best: Weights | None = None
+        self._votes = gradients and secure != "none"
+
+    def accepts(self, opened: Mapping[str, Any]) -> bool:
+        """Whether a summed gradient can be one."""
+        return plausible_gradient(opened)
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in the last average; first keep the present weights if they are the best so far."""
@@ -61,10 +68,12 @@ class CommonClient(SharingClient):
     def update(self, payload: Payload) -> dict[str, Any]:
         """The own gradient or weights, with the own share of the training nodes."""
         if not payload["train"]:
-            return weighted(self.local.weights(), 0.0)
+            return weighted(self.local.weights(), 0.0) | (scale_vote({}) if self._votes else {})
         share = self.local.train_nodes / max(payload["totals"][0], 1)
         if self.settings.aggregate == "gradients":
-            return weighted(self.local.gradient(payload["round"]), share)
+            gradient = self.local.gradient(payload["round"])
+            votes = scale_vote(gradient) if self._votes else {}
+            return weighted(gradient, share) | votes
         self.train(payload["round"])
         return weighted(self.local.weights(), share)
 
@@ -113,11 +122,25 @@ class CommonServer(SharingServer):
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """With ``parameters``, take the common initial weights."""
         if not self._gradients:
-            self._handout = {"weights": self.clients.first("export")["weights"]}
+            self._handout = {"weights": self.clients.first("export", EXPORT)["weights"]}
 
     def handout(self) -> Payload:
         """The average, or the sealed sum that clients will average."""
         return self._handout
+
+    def center(self) -> Mapping[str, Any]:
+        """The last average; a gradient is near nothing."""
+        weights: Mapping[str, Any] = self._handout.get("weights", {})
+        return weights
+
+    def update_forms(self) -> dict[str, Form]:
+        """Weights of the network's shapes."""
+        return {name: Array(value.shape) for name, value in self.center().items()}
+
+    def skip(self) -> None:
+        """Nothing new: clients have taken in the last gradient already."""
+        if self._gradients:
+            self._handout = {}
 
     def keep(self, best: bool) -> None:
         """The server keeps the weights that it has; those of gradients are kept by the clients."""
@@ -140,7 +163,7 @@ class CommonServer(SharingServer):
     def before_checkpoint(self) -> None:
         """Let the clients take in a gradient that only the present keys can open."""
         if self.clients.secure != "none" and "gradient" in self._handout:
-            self.clients.call("take", self._handout)
+            self.clients.call("take", self._handout, reply=TAKE, everyone=True)
             self._handout = {}
 
     def settle(self, last_is_best: bool) -> Payload:
@@ -148,19 +171,19 @@ class CommonServer(SharingServer):
         if not self._gradients:
             return {"weights": self._best_weights}
         if last_is_best:
-            self.clients.call("take", {"keep": True})
+            self.clients.call("take", {"keep": True}, reply=TAKE, everyone=True)
         return {}
 
     def outcome(self, end: Ending) -> Outcome:
         """The common model and its federated figures."""
-        exported = self.clients.first("export")
+        exported = self.clients.first("export", EXPORT)
         return Outcome.of(
             Metrics.of(scale_up(end.total["metrics"], end.totals)),
             end.own,
             end.total["seconds"],
             end.best_round,
             exported["spec"],
-            {"model": exported["weights"]},
+            {"model": self._best_weights or exported["weights"]},
         )
 
 

@@ -16,7 +16,7 @@ paper.
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,13 @@ from autofgl.federation.party import Refused
 from autofgl.federation.payload import Payload
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.nn.models.spec import network_summary, spec_from_json
+from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import OWN, WEIGHTS, WHOLE, Array, Form, Network, Record
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.sharing.common import sized_spec
 
@@ -128,6 +130,7 @@ class OwnEncoderServer(SharingServer):
     saved = ("_handout",)
     one_sum = True
     waits_for_late = True  # a client mixes whatever it has with the next mean
+    conclude_fields: ClassVar = {"own": OWN, "spec": Network(), "parameters": WHOLE}
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -144,6 +147,35 @@ class OwnEncoderServer(SharingServer):
     def handout_each(self, chosen: set[str]) -> dict[str, Payload]:  # noqa: ARG002
         """Nothing for one alone."""
         return {}
+
+    def figure_forms(self, most: float) -> dict[str, Form]:
+        """Accuracies of at most 1 of each client that has such nodes, at most all of them."""
+        most_clients = len(self.clients.names) + ROUNDING
+
+        def fault(own: Any) -> str:
+            right, clients = own.reshape(2, 2).T
+            wrong = (right > clients + ROUNDING) | (clients > most_clients)
+            return "is out of bounds" if wrong.any() else ""
+
+        return {**super().figure_forms(most), "own": Array((4,), -ROUNDING, also=fault)}
+
+    def share_form(self, most: float) -> Form:  # noqa: ARG002
+        """Every client with training nodes counts as one."""
+        return share_form(len(self.clients.names))
+
+    def update_forms(self) -> dict[str, Form]:
+        """Label counts, and a discriminator of the last one's shapes."""
+        mean = {name: Array(value.shape) for name, value in self.center().items()}
+        return {"labels": Array((None,), -ROUNDING), **mean}
+
+    def center(self) -> Mapping[str, Any]:
+        """The last mean."""
+        mean: Mapping[str, Any] = self._handout.get("mean", {})
+        return mean
+
+    def skip(self) -> None:
+        """What was evaluated last is not known to be any good."""
+        self._handout["keep"] = False
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
         """Figures by nodes; rounds compete by M."""
@@ -172,14 +204,14 @@ class OwnEncoderServer(SharingServer):
         """Every client's network in words; its weights only if they may be collected."""
         metrics = Metrics.of(scale_up(end.total["metrics"], end.totals))
         specs = {name: reply["spec"] for name, reply in end.replies.items()}
-        models = self.clients.call("export", {}).ok if self.settings.collect_models else {}
+        models = self._models() if self.settings.collect_models else {}
         return Outcome(
             test_accuracy=metrics.test_accuracy,
             val_accuracy=metrics.val_accuracy,
             per_client=client_lines(end.own),
             spec=next(iter(specs.values())),
             specs=specs,
-            models={name: reply["weights"] for name, reply in models.items()},
+            models=models,
             parameters=max(reply["parameters"] for reply in end.replies.values()),
             inference_s=float(end.total["seconds"][0] / end.total["seconds"][1]),
             architecture="; ".join(
@@ -191,6 +223,10 @@ class OwnEncoderServer(SharingServer):
                 **client_means(end.total["own"]),
             },
         )
+
+    def _models(self) -> dict[str, Any]:
+        models = self.clients.call("export", {}, reply=Record({"weights": WEIGHTS})).ok
+        return {name: reply["weights"] for name, reply in models.items()}
 
 
 def discriminator(weights: Weights) -> Weights:

@@ -4,9 +4,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
+from autofgl.runtime.bounds import metrics_form
 from autofgl.runtime.local_model import Weights
-from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
+from autofgl.runtime.metrics import SIZE, BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome
+from autofgl.runtime.replies import Form
 from autofgl.runtime.sharing import Ending, Sharing
 from autofgl.sharing.common import CommonClient, CommonServer, network_spec
 
@@ -56,6 +58,10 @@ class PersonalServer(CommonServer):
     def settle(self, last_is_best: bool) -> Payload:
         """The best weights, and a number beyond all rounds, for the fine-tuning's dropout."""
         return {**super().settle(last_is_best), "round": self.settings.rounds + 1}
+
+    def final_forms(self, most: float) -> dict[str, Form]:
+        """Figures of the personal weights, and of the common ones."""
+        return {**super().final_forms(most), "common": metrics_form(SIZE, most)}
 
     def outcome(self, end: Ending) -> Outcome:
         """The common model, with the figures of the personal ones."""

@@ -1,5 +1,6 @@
 """All parties in this process, one thread each, as many at once as there are cores."""
 
+import logging
 import os
 import queue
 import shutil
@@ -31,6 +32,7 @@ from autofgl.identity import GroupSecret
 
 #: How long closing waits for parties that are still busy.
 _PATIENCE_S = 5.0
+_log = logging.getLogger("autofgl.federation")
 _NOT_PART = "is no longer part of the federation"
 
 #: A token for each party that may run at once. A queue, since it hands over in C: a
@@ -201,6 +203,7 @@ class InProcess:
         except _Lost as error:
             return Failure("lost", str(error))
         except Exception as error:
+            _log.debug("%s fails in '%s'", name, op, exc_info=error)
             return failure_of(error)
 
     def _on_all(

@@ -27,17 +27,29 @@ from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
-from autofgl.runtime.clients import average
+from autofgl.runtime.bounds import (
+    ROUNDING,
+    SumOutOfBounds,
+    UsualDistance,
+    distance,
+    metrics_form,
+    share_form,
+)
+from autofgl.runtime.clients import COUNT_UNIT, average
 from autofgl.runtime.local_model import Weights, input_features
 from autofgl.runtime.method import Method
-from autofgl.runtime.metrics import BestRound, Metrics, client_accuracies, scale_up
+from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies, scale_up
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Record
 from autofgl.secure.keys import agree
 from autofgl.secure.noise import row_noise
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
 from autofgl.sharing.common import sized_spec
 
+#: What a client answers at the end of a pass.
+_REPORT = Record({"metrics": SUM, "own": OWN}, frozenset({"own"}))
+_LAST = {"train": Record({"update": SUM}), "evaluate": _REPORT, "judge": _REPORT}
 #: A mini-batch of so many nodes is all that a client has.
 ALL_NODES = 2**31 - 1
 
@@ -66,7 +78,7 @@ class FedGraph(Method):
     Settings = FedGraphSettings
     saved = (
         "_schedule", "_spec", "_totals", "_initial", "_weights", "_best", "_best_weights",
-        "_policy",
+        "_policy", "_usual",
     )  # fmt: skip
     settings: FedGraphSettings
 
@@ -82,6 +94,7 @@ class FedGraph(Method):
         self._best_weights: Weights = {}
         self._schedule = Schedule.of(settings)
         self._server_graph: ClientGraph | None = None
+        self._usual = UsualDistance()
         self._policy = make_policy(federation.parties, settings, seed)
         self._back = False
 
@@ -128,8 +141,8 @@ class FedGraph(Method):
         """Have the clients agree on keys, for sums and with each other, and meet their peers."""
         super().connect()
         agree(partial(self.clients.relay, "agree"), tuple(self.clients.names), fewest=1)
-        self.clients.call("introduce", {})
-        self.clients.call("meet", {})
+        self.clients.call("introduce", {}, reply=NOTHING)
+        self.clients.call("meet", {}, reply=NOTHING)
 
     def catch_up(self, names: Sequence[str]) -> None:
         """Every round hands the weights out; the axes of the policy come with the next one."""
@@ -137,9 +150,9 @@ class FedGraph(Method):
 
     def setup(self) -> None:
         """Count the nodes and take the common initial weights."""
-        replies = self.clients.call("start", {}).ok
+        replies = self.clients.call("start", {}, reply=EXPORT.having(counts=SUM)).ok
         self._totals = self.clients.count_nodes("start", replies)
-        first = next(iter(replies.values()))
+        first = self.clients.agreed(replies, ("spec", "weights"))
         self._spec, self._initial = first["spec"], first["weights"]
         self._weights = self._initial
         if self._policy is not None and self.settings.policy:
@@ -153,7 +166,10 @@ class FedGraph(Method):
             self._weights = self._initial
         policies = self._policies(fresh)
         begin = time.perf_counter()
-        replies, total = self._train(policies, fresh)
+        try:
+            replies, total = self._train(policies, fresh)
+        except SumOutOfBounds as error:
+            return self._refuse(error)
         seconds = time.perf_counter() - begin
         cost, moments = round(float(total.pop("cost")) * COST_UNIT), total.pop("axes", None)
         mean = average(total)
@@ -176,6 +192,13 @@ class FedGraph(Method):
         row["clients"] = len(replies.ok)
         return {**row, "failed": sorted(replies.failed)} if replies.failed else row
 
+    def _refuse(self, error: SumOutOfBounds) -> Row:
+        """A round whose sum is nonsense: the weights stay, and some clients are left aside."""
+        self.clients.spoiled(error)
+        row: Row = {"round": self.round, "phase": self._phase, "refused": str(error)}
+        row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
+        return {**row, "clients": len(self.clients.names)}
+
     def finish(self) -> Outcome:
         """Report on the best weights; with differential privacy on the last, which alone are
         evaluated.
@@ -187,8 +210,9 @@ class FedGraph(Method):
         replies = self._evaluate(self._best_weights, "final", describe=True)
         metrics = self._metrics(replies, "final")
         session = self.clients.session()
-        timed = self.clients.call("conclude", session).ok
-        seconds = self.clients.total(f"conclude{session.get('session', '')}", timed, "report")
+        timed = self.clients.call("conclude", session, reply=Record({"report": SUM})).ok
+        tag, forms = f"conclude{session.get('session', '')}", {"seconds": SECONDS_SUM}
+        seconds = self.clients.total(tag, timed, "report", forms)
         outcome = Outcome.of(
             metrics,
             {name: reply["own"] for name, reply in replies.items()},
@@ -277,11 +301,24 @@ class FedGraph(Method):
             if turn == self.settings.iterations - 1:
                 message["report"] = report
             replies = self._pass(message, policies)
-        total = dict(self.clients.total(report, replies.ok, "update"))
+        figures = {"cost": Array((), -ROUNDING), "share": share_form(self._totals[0] / COUNT_UNIT)}
+        weights = {name: Array(value.shape) for name, value in self._weights.items()}
+        forms = {**figures, **weights, "loss": Array((), -ROUNDING)}
+        total = self.clients.total(report, replies.ok, "update", forms, ("cost", "axes"))
         if self.clients.private:  # clients tell the change of the weights alone
             share = total["share"]
             total |= {name: total[name] + share * one for name, one in self._weights.items()}
-        return replies, total
+        elif self.secure != "none":
+            self._require_near(report, total, replies)
+        self.clients.cleared(replies.ok)
+        return replies, dict(total)
+
+    def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
+        """Refuse an average that is farther away than training takes it."""
+        mean = average({name: total[name] for name in ("share", *self._weights)})
+        size = distance(self._weights, {})
+        if mean and not self._usual.accepts(distance(mean, self._weights), size):
+            raise SumOutOfBounds(tag, "the average is too far away", tuple(replies.ok))
 
     def _judge(self, at: int) -> Row:
         """Figures of the present weights, which are kept if they are the best so far."""
@@ -301,14 +338,18 @@ class FedGraph(Method):
         return self._pass({**message, "weights": weights, "describe": describe}).ok
 
     def _metrics(self, replies: Mapping[str, Payload], tag: str) -> Metrics:
-        scaled = self.clients.total(tag, replies, "metrics")["metrics"]
+        forms = {"metrics": metrics_form(SIZE)}
+        scaled = self.clients.total(tag, replies, "metrics", forms)["metrics"]
         return Metrics.of(scale_up(np.asarray(scaled), self._totals))
 
     def _pass(self, message: Payload, each: Mapping[str, Payload] | None = None) -> Replies:
         """One pass at all clients, exchange by exchange."""
-        replies = self.clients.call("begin", message, each=each)
-        for _ in range(exchanges(self.settings.share, self.settings.layers)):
-            replies = self.clients.call("advance", {})
+        count = exchanges(self.settings.share, self.settings.layers)
+        last = _LAST[message["purpose"]] if "report" in message else NOTHING
+        replies = self.clients.call("begin", message, each=each, reply=NOTHING if count else last)
+        for turn in range(count):
+            form = NOTHING if turn < count - 1 else last
+            replies = self.clients.call("advance", {}, reply=form)
         return replies
 
 

@@ -23,6 +23,7 @@ from autofgl.nn.models.networks import count_parameters
 from autofgl.nn.space import Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
+from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.phases import require_later
@@ -196,10 +197,20 @@ class SuperNetClient(RoundClient):
         self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
         return {}
 
-    def take_gradient(self, payload: Payload) -> None:
-        """One step of the SuperNet along the sum of the last gradients, if there is one."""
+    def take_gradient(self, payload: Payload) -> Payload:
+        """One step of the SuperNet along the sum of the last gradients, if there is one; says so if
+        it is refused.
+        """
         if "gradient" in payload:
-            self._supernet.apply(average(self.sums.open(payload["gradient"])))
+            opened = self.sums.open(payload["gradient"])
+            if self._secure != "none" and not plausible_gradient(opened):
+                return {"refused": True}
+            self._supernet.apply(average(opened))
+        return {}
+
+    def scale_vote(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
+        """What :func:`plausible_gradient` asks for besides, where the server sees sums alone."""
+        return {} if self._secure == "none" else scale_vote(gradient)
 
     def enter_step(self, payload: Payload) -> tuple[int, int]:
         """Begin a step on the weights; its generation and number."""
@@ -265,7 +276,7 @@ class FLAGCNSClient(SuperNetClient):
         over P of the mean training loss. Only parameters that P touches are in it; everybody
         has P, and so knows which ones these are.
         """
-        self.take_gradient(payload)
+        refused = self.take_gradient(payload)
         at = self.enter_step(payload)
         population = genotypes(self._space, payload["codes"])
         generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
@@ -277,17 +288,19 @@ class FLAGCNSClient(SuperNetClient):
         mean = {name: value / len(population) for name, value in gradient.items()}
         share = self._train_field.measured / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
+        update = weighted(mean, share) | self.scale_vote(mean)
         told = {"totals": payload["totals"], "codes": payload["codes"]}
-        sent = self.contribute(tag, weighted(mean, share), reveal="parties", told=told)
-        return {"gradient": sent}
+        sent = self.contribute(tag, update, reveal="parties", told=told)
+        return {**refused, "gradient": sent}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
-        self.take_gradient(payload)
+        refused = self.take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
         figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
+        tag = f"losses-{payload['generation']}"
         told = {"totals": payload["totals"], "codes": payload["codes"]}
-        return {"losses": self.contribute(f"losses-{payload['generation']}", figures, told=told)}
+        return {**refused, "losses": self.contribute(tag, figures, told=told)}
 
     def evolve(self, payload: Payload) -> Payload:
         """The client's optimizer (Algorithm 1, client lines 2 to 6).
@@ -312,11 +325,11 @@ class FLAGCNSClient(SuperNetClient):
         protected = self.contribute(f"children-{payload['generation']}", figures, told=told)
         return {"codes": best, "losses": protected}
 
-    def take_gradient(self, payload: Payload) -> None:
+    def take_gradient(self, payload: Payload) -> Payload:
         """As always; losses under the former weights are forgotten."""
         if "gradient" in payload:
             self._memo.clear()
-        super().take_gradient(payload)
+        return super().take_gradient(payload)
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
         """Own losses and correct predictions of codes, over the federation's validation nodes."""

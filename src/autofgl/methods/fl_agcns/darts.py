@@ -38,11 +38,14 @@ from autofgl.nn.supernet.relaxed import (
     initial_logits,
     most_likely_genotype,
 )
+from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import SUM, TAKE, Array, Form
+from autofgl.runtime.rounds import START
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
@@ -77,7 +80,7 @@ class DartsClient(SuperNetClient):
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
-        self.take_gradient(payload)
+        refused = self.take_gradient(payload)
         at = self.enter_step(payload)
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
@@ -87,11 +90,12 @@ class DartsClient(SuperNetClient):
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
         share = counts * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        return {"gradient": self.contribute(tag, weighted(gradient, share), reveal="parties")}
+        update = weighted(gradient, share) | self.scale_vote(gradient)
+        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
-        self.take_gradient(payload)
+        refused = self.take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
@@ -108,7 +112,7 @@ class DartsClient(SuperNetClient):
             **weighted(gradient, counts * share),
         }
         tag = f"architecture-{payload['generation']}"
-        return {"figures": self.contribute(tag, figures)}
+        return {**refused, "figures": self.contribute(tag, figures)}
 
     def _scores(
         self, logits: Tensor, nodes: Tensor, generator: torch.Generator | None = None
@@ -173,7 +177,7 @@ class FLDarts(Method):
 
     def setup(self) -> None:
         """Count the nodes."""
-        replies = self.clients.call("begin_search", {"stage": "search-"}).ok
+        replies = self.clients.call("begin_search", {"stage": "search-"}, reply=START).ok
         self._totals = self.clients.count_nodes("search-start", replies)
 
     def wrap_up(self) -> None:
@@ -218,8 +222,11 @@ class FLDarts(Method):
 
         The figures are those of the relaxed network before the step on α, and α after it.
         """
-        replies = self.clients.call("architecture", {**self._message(), **update})
-        figures = self.clients.total(f"architecture-{self._generation}", replies.ok, "figures")
+        message, form = {**self._message(), **update}, TAKE.having(figures=SUM)
+        replies = self.clients.call("architecture", message, reply=form)
+        self.clients.require_taken(replies.ok)
+        tag, forms = f"architecture-{self._generation}", relaxed_forms(len(self._prior))
+        figures = self.clients.total(tag, replies.ok, "figures", forms, ("train", "val"))
         gradient = average({name: figures[name] for name in ("share", "logits")})
         if gradient:
             self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
@@ -241,6 +248,24 @@ class FLDarts(Method):
     def _logits(self) -> Logits:
         logits: Logits = self._prior + self._alpha.detach().numpy()
         return logits
+
+
+def relaxed_forms(logits: int) -> dict[str, Form]:
+    """What the summed figures can be: of shares, losses and correct predictions, and a gradient."""
+    most = 1 + ROUNDING
+
+    def train_fault(train: Any) -> str:
+        return "is out of bounds" if train[1] > most else ""
+
+    def val_fault(val: Any) -> str:
+        return "is out of bounds" if val[1] > val[2] + ROUNDING or val[2] > most else ""
+
+    return {
+        "share": share_form(),
+        "logits": Array((logits,), -LARGEST * most, LARGEST * most),
+        "train": Array((2,), -ROUNDING, also=train_fault),
+        "val": Array((3,), -ROUNDING, also=val_fault),
+    }
 
 
 def _ratio(total: float, share: float) -> float:

@@ -14,13 +14,23 @@ from autofgl.federation import Traffic
 from autofgl.federation.payload import Payload
 from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
+from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
+from autofgl.runtime.replies import SUM, TAKE, WHOLE, Array, Form, Record
 from autofgl.runtime.state import Saved
 from autofgl.search.baselines import RandomSearch
 from autofgl.search.evolution import fronts, ranks
 from autofgl.search.feo import evolve, gamma, next_population, quotas
 from autofgl.seeding import numpy_generator
+
+BEGIN = Record({"counts": SUM, "val": WHOLE, "params": Array((None,), 0)})
+
+
+def figure_forms(codes: int) -> dict[str, Form]:
+    """What federated losses and accuracies of so many codes can be."""
+    within = Array((codes,), -ROUNDING, 1 + ROUNDING)
+    return {"losses": Array((codes,), -ROUNDING), "correct": within}
 
 
 class Generations(Saved):
@@ -44,14 +54,17 @@ class Generations(Saved):
 
     def setup(self) -> None:
         """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
-        replies = self._clients.call("begin_search", {"stage": "search-"}).ok
+        replies = self._clients.call("begin_search", {"stage": "search-"}, reply=BEGIN).ok
         self._totals = self._clients.count_nodes("search-start", replies)
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
-        tables = {"params": next(iter(replies.values()))["params"]}
+        tables = {"params": self._clients.agreed(replies, ("params",))["params"]}
         if "latency" in self._settings.objective_names:
-            session = self._clients.session()
-            timed = self._clients.call("latency", session).ok
-            total = self._clients.total(f"latency{session.get('session', '')}", timed, "latency")
+            session, form = self._clients.session(), Record({"latency": SUM})
+            timed = self._clients.call("latency", session, reply=form).ok
+            tag = f"latency{session.get('session', '')}"
+            table = Array((1 + len(self.space.types),), low=0)
+            forms = {"table": table, "clients": Array((1,), 0.5)}
+            total = self._clients.total(tag, timed, "latency", forms)
             tables["latency"] = total["table"] / total["clients"]
         self._tables = {name: tables[name] for name in self._settings.objective_names[1:]}
         self.population = self._sample(0)
@@ -146,9 +159,11 @@ class Generations(Saved):
         replies = self._clients.call(
             "evolve",
             {"shared": shared, "children": children, "tables": self._tables, **about},
+            reply=Record({"losses": SUM, "codes": self._codes_form()}),
             each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
         )
-        figures = self._clients.total(f"children-{self.count}", replies.ok, "losses")
+        tag, forms = f"children-{self.count}", figure_forms(children)
+        figures = self._clients.total(tag, replies.ok, "losses", forms)
         fresh = self._objectives(figures, shared[len(shared) - children :])
         losses = ranks(np.concatenate([values, fresh]))
         received = [reply["codes"] for reply in replies.ok.values()]
@@ -159,8 +174,20 @@ class Generations(Saved):
 
     def _federated_losses(self, at: int | str, payload: Payload) -> Mapping[str, Any]:
         message = {**payload, "generation": at, "totals": self._totals}
-        replies = self._clients.call("losses", message)
-        return self._clients.total(f"losses-{at}", replies.ok, "losses")
+        replies = self._clients.call("losses", message, reply=TAKE.having(losses=SUM))
+        self._clients.require_taken(replies.ok)
+        forms = {**figure_forms(len(payload["codes"])), "train_loss": Array((), -ROUNDING)}
+        return self._clients.total(f"losses-{at}", replies.ok, "losses", forms)
+
+    def _codes_form(self) -> Form:
+        """Codes of the space, at most as many as the population has."""
+
+        def fault(codes: Any) -> str:
+            limits = self.space.cardinalities
+            return "" if (codes < limits).all() else "is out of bounds"
+
+        genes = len(self.space.cardinalities)
+        return Array((None, genes), 0, kinds="iu", also=fault)
 
     def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
         costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
@@ -205,9 +232,11 @@ def weight_steps(clients: Clients, generation: int, messages: Iterable[Payload])
     """Steps on the shared weights (Eq. 2); what is left is the last gradient, to be taken in."""
     update: Payload = {}
     for step, message in enumerate(messages):
-        replies = clients.call("weights", {"step": step, **message, **update})
-        tag = f"gradient-{generation}-{step}"
-        update = {"gradient": clients.seal(tag, replies.ok, "gradient")}
+        form = TAKE.having(gradient=SUM)
+        replies = clients.call("weights", {"step": step, **message, **update}, reply=form)
+        clients.require_taken(replies.ok)
+        tag, forms = f"gradient-{generation}-{step}", {"share": share_form()}
+        update = {"gradient": clients.seal(tag, replies.ok, "gradient", forms)}
     return update
 
 

@@ -19,7 +19,7 @@ mean of the inner rates in it: the *advice*. The paper is silent on such clients
 import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,11 +29,24 @@ from autofgl.methods.graphfl.configurations import Arrays, Configurations, merge
 from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
 from autofgl.nn.models.spec import ModelSpec
+from autofgl.runtime.bounds import ROUNDING
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import (
+    METRICS,
+    OWN,
+    SECONDS,
+    WHOLE,
+    Array,
+    Form,
+    Named,
+    Record,
+    Scalar,
+    Truth,
+)
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.sharing import Sharing
 from autofgl.search.space import Chromosome
@@ -42,6 +55,10 @@ from autofgl.sharing.meta.sharing import MetaClient, MetaServer
 
 #: What a search depends on that changes from round to round.
 _SEARCH = ("round", "blocks", "weights", "searcher")
+#: Inner rates lie within a factor of e to this power of the run's own.
+_LARGEST = 20.0
+#: What a client says of its search.
+NOTE = Record({"trials": WHOLE, "seconds": SECONDS, "below": Truth()}, frozenset({"below"}))
 
 
 class SelfConfiguredClient(MetaClient):
@@ -225,6 +242,10 @@ class SelfConfiguredServer(MetaServer):
     """Averages networks that differ, advises those that never trained, counts trials."""
 
     saved = (*MetaServer.saved, "_advice", "_changing", "trials")
+    round_fields: ClassVar = {"note": NOTE}
+    conclude_fields: ClassVar = {
+        "own": OWN.having(unadapted=METRICS, configuration=Named(Scalar())),
+    }
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -245,6 +266,15 @@ class SelfConfiguredServer(MetaServer):
             "shares": shares,
             "lengths": [0.0] * len(shares),
         }
+
+    def update_forms(self) -> dict[str, Form]:
+        """Blocks of the server's sizes; shares by shape, and how far each went."""
+        by_shape = Array((len(self._space.shapes),), -ROUNDING)
+        numbers = {"shapes": by_shape, "lengths": by_shape, "log_rate": Array(())}
+        return {**super().update_forms(), **numbers}
+
+    def center(self) -> None:
+        """Networks that differ cannot be compared."""
 
     def trainable(self) -> list[str]:
         """Those that are neither new nor change their structure; there may be none."""
@@ -283,8 +313,11 @@ class SelfConfiguredServer(MetaServer):
         if share < least:
             return 0.0
         shares = [float(value) for value in update["shapes"]]
+        if sum(shares) < least:
+            return 0.0
         self.weights = merge(update, shares, self._space.parts, self.weights, least)
-        rate = self.settings.inner_lr * math.exp(float(update["log_rate"]) / share)
+        log_rate = float(update["log_rate"]) / share
+        rate = self.settings.inner_lr * math.exp(min(max(log_rate, -_LARGEST), _LARGEST))
         lengths = zip(update["lengths"], shares, self._advice["lengths"], strict=True)
         self._advice = {
             "shape": int(np.argmax(shares)),

@@ -165,6 +165,13 @@ class GraphFLGASettings(GraphFLSettings):
     """mode=parallel: wait for a result and adopt it this many rounds after its start, so that a run
     repeats exactly; 0: adopt it when it is ready"""
 
+    @field_validator("combine")
+    @classmethod
+    def _check_combine(cls, combine: str) -> str:
+        if combine != "mean":
+            raise ValueError("clients' networks differ here, and have no median: use combine=mean")
+        return combine
+
     @field_validator("model", "families", "optimizers")
     @classmethod
     def _check_names(cls, text: str, info: ValidationInfo) -> str:

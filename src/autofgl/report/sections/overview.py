@@ -235,7 +235,7 @@ def configuration_section(run: RunRecord) -> Content:
 
 
 def _sentence(run: RunRecord) -> str:
-    config = run.config
+    config, dropped = run.config, run.result.get("dropped") or {}
     parts = [
         f"{config.get('clients') or NOTHING} clients",
         f"partition {config.get('partition', NOTHING)}" if config.get("dataset") else "",
@@ -243,5 +243,6 @@ def _sentence(run: RunRecord) -> str:
         f"seed {config.get('seed', NOTHING)}",
         f"budget {config['budget']}" if config.get("budget") else "",
         f"stopped by {run.result['stopped_by']}" if run.result.get("stopped_by") else "",
+        f"bad clients left out: {', '.join(dropped)}" if dropped else "",
     ]
     return ", ".join(part for part in parts if part) + "."

@@ -42,7 +42,9 @@ class AdditiveClient(MaskedClient):
         keys = {peer: os.urandom(KEY_BYTES) for peer in self._ring.peers}
         for key in keys.values():
             subtract_stream(own, key)
-        note = ACTIVE + told if active else IDLE
+        note = (
+            ACTIVE + told if active else IDLE + bytes(len(told))
+        )  # of one length: the server sees it
         self._own[tag] = own, note
         while len(self._own) > _MOST_OPEN:
             del self._own[next(iter(self._own))]

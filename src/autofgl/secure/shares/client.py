@@ -174,7 +174,9 @@ class SharesClient(MaskedClient):
                 apply = add_stream  # for those after this party
             else:
                 apply(words, self._ring.pair_key(peer, PAIR, tag))
-        note = ACTIVE + told if active else IDLE
+        note = (
+            ACTIVE + told if active else IDLE + bytes(len(told))
+        )  # of one length: the server sees it
         share, dealt = self._deal(SELF, tag, secret, note)
         self._sums[tag] = _Sum(header.digest, note, share)
         while len(self._sums) > _MOST_OPEN:

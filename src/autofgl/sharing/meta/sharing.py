@@ -18,11 +18,13 @@ import numpy as np
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.bounds import ROUNDING, metrics_form
 from autofgl.runtime.clients import Clients, average, weighted
 from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import EXPORT, METRICS, OWN, Array, Form
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.sharing.meta.model import MetaModel
@@ -116,6 +118,7 @@ class MetaServer(SharingServer):
 
     saved: ClassVar[tuple[str, ...]] = ("new", "spec", "weights", "best_weights", "_best_kind")
     waits_for_late = True  # all that counts comes with the next call
+    conclude_fields: ClassVar = {"own": OWN.having(unadapted=METRICS)}
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -128,7 +131,7 @@ class MetaServer(SharingServer):
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """Take the common initial weights."""
-        exported = self.clients.first("export")
+        exported = self.clients.first("export", EXPORT)
         self.weights, self.spec = exported["weights"], exported["spec"]
 
     def participants(self, at: int) -> set[str]:
@@ -157,6 +160,23 @@ class MetaServer(SharingServer):
             if name not in self.new:
                 each[name]["weights"] = self.weights
         return each
+
+    def figure_forms(self, most: float) -> dict[str, Form]:
+        """Metrics of every kind."""
+        return {"metrics": metrics_form(len(KINDS) * SIZE, most)}
+
+    def final_forms(self, most: float) -> dict[str, Form]:
+        """The same by group."""
+        return {"metrics": metrics_form(None, most)}
+
+    def update_forms(self) -> dict[str, Form]:
+        """Weights of the network's shapes, and a loss."""
+        weights = {name: Array(value.shape) for name, value in self.weights.items()}
+        return {**weights, "query_loss": Array((), -ROUNDING)}
+
+    def center(self) -> Mapping[str, Any] | None:
+        """The last average."""
+        return self.weights
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
         """Figures of the kind that counts: adapted, or not where that is better."""

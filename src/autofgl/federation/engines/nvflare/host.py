@@ -96,7 +96,7 @@ class PartyHost:
         try:
             answer = done.result()
         except BaseException as error:  # a party that exits is lost, as its process would be
-            self._gone = f"{type(error).__name__}: {error}"
+            self._gone = failure_of(error).message
             return _failed(Failure("lost", self._gone))
         note, body = unpack_message(answer)
         return pack_message({**note, "peer": self._peers.take()}, body)
@@ -205,7 +205,7 @@ def _framed(work: Callable[[], Payload]) -> bytes:
         return pack_message({"kind": "ok", "message": ""}, encode(work()))
     except Exception as error:
         failure = failure_of(error)
-        _log.warning("%s: %s", failure.kind, failure.message)
+        _log.warning("%s: %s: %s", failure.kind, type(error).__name__, error, exc_info=error)
         return _failed(failure)
 
 
