@@ -9,13 +9,24 @@ a busy machine only ever adds time. The reference is TenSEAL at the parameters o
 ring 8192, primes of 60, 40, 40 and 60 bits, scale 2**40.
 
 The second table has whole sums of a GCN on Cora: all parties' work together, in one thread.
+
+    python benchmarks/secure.py --by-parties [--against ../other/src]
+
+`shares` by the number of parties instead: CPU seconds of a whole sum of a tiny network, all parties
+together, and bytes of a party. With the source folder of another version, the two take turns, and
+the ratio of their CPU seconds is shown too, at 3 parties also for larger networks.
 """
 
 import argparse
 import importlib
+import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +39,16 @@ from autofgl.secure import MODES, make_client, make_server
 
 REFERENCE = "tenseal default"
 CORA_GCN = 92_231  # 1433 x 64 + 64 + 64 x 7 + 7
+TINY = 1000
+BY_PARTIES = (
+    (3, TINY),
+    (3, CORA_GCN),
+    (3, 1_000_000),
+    (10, TINY),
+    (30, TINY),
+    (100, TINY),
+    (300, TINY),
+)
 MEGA = 1e6
 
 Values = NDArray[np.float32]
@@ -100,17 +121,21 @@ class SumBench:
             self.down / parties,
         )
 
+    def answer(self, phase: str, messages: Mapping[str, Payload]) -> dict[str, Payload]:
+        """What the parties answer, not measured."""
+        return {name: self.clients[name].handle(phase, m) for name, m in messages.items()}
+
     def _begin(self) -> None:
         self.protecting, self.opening, self.counting = Clock(), Clock(), Clock()
         self.up = self.down = self.answered = 0
 
     def _ask(self, phase: str, messages: Mapping[str, Payload]) -> dict[str, Payload]:
         with self.opening:
-            answers = {name: self.clients[name].handle(phase, m) for name, m in messages.items()}
+            answers = self.answer(phase, messages)
         with self.counting:
             self.up += sum(map(encoded_size, answers.values()))
             self.down += sum(map(encoded_size, messages.values()))
-        self.answered += len(answers)
+        self.answered = len(answers)  # the last phase has the work
         return answers
 
 
@@ -226,12 +251,74 @@ def _whole_sum(bench: SumBench, values: Values) -> tuple[float, float]:
     return times[0], times[1]
 
 
+def one_sum(parties: int, size: int, rounds: int) -> dict[str, float]:
+    """CPU seconds of a sum under ``shares``, the best of several, and a party's bytes."""
+    bench = SumBench("shares", parties)
+    values = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    seconds = []
+    for round_ in range(rounds):
+        begin = time.process_time()
+        sent = {n: c.protect(f"cpu-{round_}", {"w": values}) for n, c in bench.clients.items()}
+        bench.server.total(f"cpu-{round_}", sent, bench.answer)
+        seconds.append(time.process_time() - begin)
+    cost = bench.run(values)
+    return {"cpu": min(seconds), "up": cost.up, "down": cost.down}
+
+
+def by_parties(against: Path | None) -> Table:
+    """What a sum costs with more and more parties, against another version if there is one."""
+    table = Table(title="A sum under shares, all parties together")
+    for column in (
+        "parties",
+        "values",
+        "CPU ms",
+        "bytes up",
+        "bytes down",
+        "CPU / other",
+        "up / other",
+    ):
+        table.add_column(column, justify="right")
+    for parties, size in BY_PARTIES:
+        rounds = 20 if parties < 30 else 3
+        own, other = [], []
+        for _ in range(3):
+            own.append(_in_process(None, parties, size, rounds))
+            if against:
+                other.append(_in_process(against, parties, size, rounds))
+        best = min(own, key=lambda cost: cost["cpu"])
+        row = [f"{parties}", f"{size:,}", f"{1000 * best['cpu']:.2f}"]
+        row += [f"{best['up']:,.0f}", f"{best['down']:,.0f}"]
+        if against:
+            cpu = min(cost["cpu"] for cost in other)
+            row += [f"{best['cpu'] / cpu:.2f}", f"{best['up'] / other[0]['up']:.2f}"]
+        table.add_row(*row)
+    return table
+
+
+def _in_process(source: Path | None, parties: int, size: int, rounds: int) -> dict[str, float]:
+    """Measure one version in a process of its own."""
+    words = [sys.executable, __file__, "--one-sum", str(parties), str(size), str(rounds)]
+    environment = {**os.environ, "PYTHONPATH": str(source)} if source else None
+    done = subprocess.run(words, env=environment, check=True, capture_output=True, text=True)
+    cost: dict[str, float] = json.loads(done.stdout)
+    return cost
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--values", type=int, default=1_000_000)
     parser.add_argument("--parties", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--by-parties", action="store_true")
+    parser.add_argument("--against", type=Path)
+    parser.add_argument("--one-sum", type=int, nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.one_sum:
+        print(json.dumps(one_sum(*options.one_sum)))
+        return
+    if options.by_parties:
+        Console(width=120).print(by_parties(options.against))
+        return
     values = np.random.default_rng(0).normal(size=options.values).astype(np.float32)
     sums = {mode: SumBench(mode, options.parties) for mode in MODES}
     benches: dict[str, Callable[[Values], Cost]] = {name: b.run for name, b in sums.items()}

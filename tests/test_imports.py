@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "runtime": BASE,
     "sharing": BASE | {"runtime"},
     "methods": BASE | {"runtime", "sharing"},
+    "audit": BASE - {"search"} | {"runtime", "sharing"},
     "runs": {"graphs", "federation", "nn", "methods", "runtime"},
     "report": {"runs", "nn", "methods"},
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},

@@ -23,7 +23,12 @@ finally:
 """
 
 ANSWERS = [["--help"], [], ["run", "--help"], ["site", "--help"], ["methods"], ["datasets"]]
-ANSWERS += [["methods", "fedavg"], ["reproduce", "--help"], ["reproduce", "list"]]
+ANSWERS += [
+    ["audit", "--help"],
+    ["methods", "fedavg"],
+    ["reproduce", "--help"],
+    ["reproduce", "list"],
+]
 
 #: Mistakes that are answered without NumPy.
 MISTAKES = [
@@ -54,6 +59,11 @@ MISTAKES = [
     (["run", "fedgraph", "--graphs", "broken.npz", "--set", "server_shar=0.1"], "server_share"),
     (["predict", "absent", "--graph", "broken.npz"], "absent"),
     (["diagnose", "absent"], "holds no run"),
+    (["audit"], "target"),
+    (["audit", "fedavgg"], "did you mean fedavg"),
+    (["audit", "fedavg", "--set", "hiden=3"], "did you mean hidden"),
+    (["audit", "fedavg", "--rounds", "0"], "--rounds"),
+    (["audit", "."], "holds no run"),
     (["methods", "fedavgg"], "did you mean fedavg"),
     (["report", "absent"], "holds no run"),
     (["watch", "absent"], "holds no run"),

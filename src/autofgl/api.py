@@ -6,14 +6,21 @@ is validated: a mistake is answered at once.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_text
-from autofgl.config import Layers, RunConfig, check_config, check_files, sort_settings
+from autofgl.config import (
+    Layers,
+    RunConfig,
+    check_config,
+    check_files,
+    privacy_settings,
+    sort_settings,
+)
 from autofgl.errors import UserError
 from autofgl.identity import read_secret
 from autofgl.methods.catalog import METHODS, find_method, name_of
@@ -22,6 +29,7 @@ from autofgl.runs.folder import Result, RunFolder
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from autofgl.audit.verdict import Audit
     from autofgl.federation.engines.inprocess import InProcess
     from autofgl.graphs.client_graph import ClientGraph
     from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
@@ -35,6 +43,7 @@ def run(
     secure: str | None = None,
     seed: int = 0,
     budget: str | None = None,
+    dp: "float | str | Mapping[str, Any] | None" = None,
     engine: str = "inprocess",
     out: str | Path | None = None,
     secret: str | Path | None = None,
@@ -50,6 +59,8 @@ def run(
         secure: How sums are protected; the method's own choice if not given.
         seed: Random seed.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
+        dp: Differential privacy of each client: an epsilon, or as with ``--dp``, such as
+            ``"epsilon=8,clip=0.5"`` or ``{"epsilon": 8}``.
         engine: ``inprocess``, or ``nvflare`` for a process per client.
         out: Run folder; a new one below ``runs/`` if not given.
         secret: File with a secret by which the clients know each other, as sites may have one.
@@ -61,6 +72,7 @@ def run(
         >>> clients = autofgl.partition(autofgl.load("cora"), clients=3, seed=0)
         >>> result = autofgl.run("fedavg", clients, rounds=5)  # doctest: +SKIP
     """
+    settings |= privacy_settings(dp) if dp is not None else {}
     values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
     name = method if isinstance(method, str) else name_of(method)
     data = {"clients": len(clients), "partition": "given"}
@@ -171,6 +183,64 @@ def diagnose(
     text = json.dumps({"rounds": rounds, **quality.to_json()}, indent=2, allow_nan=False)
     write_text(folder.path / "diagnosis.json", text + "\n")
     return quality
+
+
+def audit(
+    config: RunConfig,
+    clients: "Sequence[ClientGraph]",
+    *,
+    rounds: int | None = None,
+    models: "Mapping[str, Any] | None" = None,
+    report: Callable[[str], None] | None = None,
+) -> "Audit":
+    """What a run of a configuration would give away, from attacks on a short one.
+
+    ``rounds`` are recorded at most; ``models`` are trained networks to infer membership from, those
+    of the recorded run if none are given; ``report`` is called with a line on what is done next.
+    """
+    from autofgl.audit.auditor import run_audit
+    from autofgl.graphs.validation import validate_clients
+
+    layers = sort_settings(config)
+    validate_clients(clients)
+    kind = find_method(config.method)
+    kind.check(kind.arrange(clients), layers.method, config.secure)
+    how = (layers.method, config.seed, config.secure, rounds, models, report)
+    return run_audit(kind, config.title, clients, *how)
+
+
+def audit_folder(
+    out: str | Path,
+    clients: "Sequence[ClientGraph] | None" = None,
+    *,
+    rounds: int | None = None,
+    report: Callable[[str], None] | None = None,
+) -> "Audit":
+    """:func:`audit` of the run in a folder, finished or not, left there in ``audit.json``.
+
+    Messages of a run are not kept, so its first rounds are made again; membership is inferred from
+    its final networks. ``clients`` are needed if it was started on graphs in memory.
+    """
+    folder = RunFolder.open(Path(out))
+    config = check_config(folder.read_config())
+    graphs = _same_clients(folder, config, sort_settings(config), clients)
+    models = None
+    if folder.finished:
+        from autofgl.runs.export import load_model, read_description
+
+        names = read_description(folder.path)["models"]
+        models = {name: load_model(folder.path, name) for name in names}
+    found = audit(config, graphs, rounds=rounds, models=models, report=report)
+    text = json.dumps(found.to_json(), indent=2, allow_nan=False)
+    try:
+        write_text(folder.path / "audit.json", text + "\n")
+    except OSError as error:
+        raise UserError(f"cannot write to {folder.path}: {error.strerror}") from error
+
+    from autofgl.report.report import leave_report
+
+    leave_report(folder.path, None)
+    return found
 
 
 def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":

@@ -23,6 +23,15 @@ SECURE_MODES = ("none", "ckks", "shares", "shares-additive")
 #: Characters of a wrong value that a message shows.
 _LONGEST_SHOWN = 200
 
+#: The keys of ``--dp``, and the settings that they stand for.
+PRIVACY = {
+    "epsilon": "dp_epsilon",
+    "delta": "dp_delta",
+    "clip": "dp_clip",
+    "colluders": "dp_colluders",
+    "rows": "dp_rows_epsilon",
+}
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
@@ -94,7 +103,7 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
             find_method(method)  # one's own, or an error with the nearest names
             values = {**values, "method": absolute_name(method)}
         if values.get("secure") is None:
-            values = {**values, "secure": default_secure(method)}
+            values = {**values, "secure": _default_secure(method, values.get("settings") or {})}
     config = validated(RunConfig, dict(values))
     _check_data(config)
     if config.secure not in SECURE_MODES:
@@ -109,6 +118,13 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         where = f"with --engine {config.engine} clients compute in processes of their own"
         raise UserError(f"{where}: give --budget {budget.seconds:g}s of wall time")
     return config
+
+
+def _default_secure(method: str, settings: Mapping[str, Any]) -> str:
+    """The mode of a run that names none: the method's own, unless noise needs more."""
+    own = default_secure(method)
+    sums = method not in METHODS or METHODS[method].sums_securely
+    return "shares" if own == "none" and sums and settings.get("dp_epsilon") else own
 
 
 def _check_data(config: RunConfig) -> None:
@@ -148,13 +164,13 @@ def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = N
     return Layers(*layers, notices=tuple(notices))
 
 
-def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+def parse_settings(pairs: Sequence[str], option: str = "--set") -> dict[str, Any]:
     """``key=value`` pairs of the command line."""
     settings = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise UserError(f"--set takes key=value, not '{pair}'")
+            raise UserError(f"{option} takes key=value, not '{pair}'")
         try:
             parsed = parse_yaml(value, key)
         except UserError:
@@ -162,6 +178,21 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
         scalar = isinstance(parsed, bool | int | float | str) or parsed is None
         settings[key.strip()] = parsed if scalar else value
     return settings
+
+
+def privacy_settings(given: Sequence[str] | Mapping[str, Any] | str | float) -> dict[str, Any]:
+    """The settings that ``--dp epsilon=8,clip=0.5`` stands for; a number is an epsilon."""
+    if isinstance(given, int | float):
+        given = {"epsilon": given}
+    if not isinstance(given, Mapping):
+        texts = [given] if isinstance(given, str) else given
+        given = parse_settings([pair for text in texts for pair in text.split(",")], "--dp")
+    for key in given:
+        if key not in PRIVACY:
+            raise unknown_name("key of --dp", str(key), PRIVACY)
+    if not {"epsilon", "rows"} & given.keys():
+        raise UserError("--dp takes epsilon=8, say, or rows=8 for what clients send each other")
+    return {PRIVACY[key]: value for key, value in given.items()}
 
 
 def validated(model: type[Model], values: dict[str, Any], what: str = "") -> Model:
@@ -216,6 +247,10 @@ def _present_names(
 
 
 def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserError:
+    if key in PRIVACY.values() and not readers.keys() & set(PRIVACY.values()):
+        return UserError(f"{config.title} sums nothing that --dp could put noise into")
+    if key == PRIVACY["rows"]:
+        return UserError(f"{config.title} sends no rows between clients that --dp rows could cover")
     if key in catalog.SyntheticSettings.model_fields:
         return UserError(f"setting '{key}' has no effect here: it needs --dataset synthetic")
     if key in DataSettings.model_fields:

@@ -34,6 +34,18 @@ class FederationError(AutoFGLError):
     """Too few parties answered, or the federation cannot go on."""
 
 
+class DiskError(UserError):
+    """A file cannot be written: a full disk, or a folder that is read-only, gone, or no folder.
+
+    Its ``reason`` is what the operating system says.
+    """
+
+    def __init__(self, path: object, reason: str) -> None:
+        way = "make sure that its folder can be written and has room"
+        super().__init__(f"cannot write {path}: {reason}: {way}")
+        self.reason = reason
+
+
 class RunFolderError(AutoFGLError):
     """The folder of a run that is going on was deleted, or can no longer be written."""
 

@@ -51,6 +51,8 @@ def execute(
         for name, content in outcome.files.items():
             write_bytes(folder.path / name, content)
         figures = _figures(config, layers, data, method, finished)
+        if method.clients.private:
+            figures["dp"] = method.clients.privacy()
         folder.write_result(figures)
         folder.seal(
             "result.json", "model.json", "model.safetensors", "history.jsonl", *outcome.files

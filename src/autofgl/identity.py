@@ -113,7 +113,7 @@ def read_secret(path: Path) -> bytes:
 
 def join_parts(*parts: bytes) -> bytes:
     """Several pieces as one, so that no two different lists give the same bytes."""
-    return b"".join(len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in parts)
+    return b"".join([len(part).to_bytes(_LENGTH_BYTES, "big") + part for part in parts])
 
 
 def split_parts(data: bytes, count: int) -> list[bytes]:

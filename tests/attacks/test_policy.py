@@ -356,6 +356,12 @@ def test_refusals_tell_no_paths_and_no_figures_of_the_site(
         assert not {"4321", "54321", str(graph.num_nodes)} & told
 
 
+def test_refused_runs_leave_nothing_at_the_site(server: Server, tmp_path: Path) -> None:
+    for _ in range(10):
+        server.refused("secure", secure="none")
+    assert not list((tmp_path / "state").glob("*"))
+
+
 def test_a_mistake_in_rules_is_the_owners_to_see(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("methods: [fedavg]\nsecure: [plain]\n")

@@ -12,11 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "secure" / "shares"))
 from hostile import HostileServer
+from stories import Storyteller
 
+from autofgl.errors import AutoFGLError
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.graphs.client_graph import ClientGraph
 from autofgl.secure import SumSettings
 from autofgl.secure.shares.masks import Words
+from federations import make, rounds
 
 SIZES = range(3, 31)
 
@@ -235,3 +242,19 @@ def test_zeros_do_not_hide_a_sum_of_one() -> None:
     server.contribute("t", vectors, idle=server.parties[1:])
     assert honest_sum(server, "t", server.parties) == 0
     assert "contribute more than zeros, 't' has 1" in server.refusals[0]
+
+
+class _Splitting(Storyteller, InProcess):
+    """An engine whose coordinator cheats."""
+
+
+def test_a_coordinator_that_tells_stories_gets_nothing(small_clients: list[ClientGraph]) -> None:
+    """Three clients at the threshold of the first version, which gave every vector away."""
+    method = make(
+        "fedavg", small_clients, secure="shares", secure_threshold=2, rounds=2, engine=_Splitting
+    )
+    with pytest.raises(AutoFGLError, match="needs 2 parties, 0 answered; nothing was revealed"):
+        rounds(method, 1)
+    assert method.federation.told == []
+    assert all("when 2 parties confirm its contributors" in why for why in method.federation.why)
+    assert len(method.federation.why) == 3

@@ -46,6 +46,7 @@ def test_a_state_comes_back(path: Path) -> None:
 
 
 def test_every_bit_and_every_length_counts(path: Path) -> None:
+    write_state(path, LABEL, {"x": 1})
     data = path.read_bytes()
     for at in range(8 * len(data)):
         flipped = bytearray(data)

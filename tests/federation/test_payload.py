@@ -195,3 +195,65 @@ def test_received_arrays_are_read_only() -> None:
 def test_non_contiguous_arrays_keep_their_values() -> None:
     array = np.arange(12).reshape(3, 4).T[::2]
     assert np.array_equal(decode(encode({"x": array}))["x"], array)
+
+
+def test_many_small_values_travel_with_zeros_beside_them() -> None:
+    """A large state of a search: more memory than its bytes may stand for, so it has more bytes."""
+    trials = [{"params": {"op": "gcn", "k": at}, "values": [0.5]} for at in range(3000)]
+    payload: Payload = {"trials": trials, "flags": [True] * 20_000, "text": "ä" * 1000}
+    data = encode(payload)
+    assert decode(data) == payload
+    assert encoded_size(freeze(payload)) == len(data)
+    assert codec._weight(payload) <= codec.FREE + codec.RATIO * len(data)
+    assert encode({"x": 1}).count(0) < 16, "few values need no more than they are"
+
+
+def test_a_weight_is_what_the_reader_charges() -> None:
+    payload: Payload = {
+        "a": {"bb": [1, -200, 1 << 40, 2.5, True, "text", "ü😀", b"bytes"], "empty": [{}, []]},
+        "array": np.zeros((2, 3)),
+    }
+    data = encode(payload)
+    reader = codec._Reader(data, 16 + int.from_bytes(data[4:8], "little"), 0)
+    reader._body_at = 16 + -(-int.from_bytes(data[4:8], "little") // 8) * 8
+    before = reader._left
+    assert same(reader.value(0), payload)
+    assert before - reader._left == codec._weight(payload)
+
+
+def test_texts_that_are_no_unicode_may_not_travel() -> None:
+    for payload in ({"x": "\ud800"}, {"\ud800": 1}):
+        with pytest.raises(PayloadError, match="Unicode"):
+            encode(payload)
+
+
+def test_keys_are_short_and_there_once() -> None:
+    assert decode(encode({"k" * 1024: 1})) == {"k" * 1024: 1}
+    with pytest.raises(PayloadError, match="too long"):
+        encode({"k" * 1025: 1})
+    long = b"\x81\xda\x20\x00" + b"k" * 0x2000 + b"\x01"
+    with pytest.raises(PayloadError, match="longer than"):
+        decode(message(long))
+    with pytest.raises(PayloadError, match="twice"):
+        decode(message(b"\x82\xa1a\x01\xa1a\x02"))
+
+
+@pytest.mark.parametrize("depth", [codec.MAX_DEPTH - 1, codec.MAX_DEPTH])
+def test_nesting_ends_at_the_same_depth_for_both_sides(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    header = b"\x81\xa1x" + b"\x91" * depth + b"\x01"
+    if depth < codec.MAX_DEPTH:
+        assert decode(encode({"x": value})) == decode(message(header)) == {"x": value}
+    else:
+        with pytest.raises(PayloadError, match="nested"):
+            encode({"x": value})
+        with pytest.raises(PayloadError, match="nested"):
+            decode(message(header))
+
+
+def test_what_the_encoder_never_writes_is_not_read() -> None:
+    for value in (b"\xc0", b"\xc1", b"\xc4\x01a", b"\xca\0\0\0\0", b"\xd6\xff\0\0\0\0"):
+        with pytest.raises(PayloadError):
+            decode(message(b"\x81\xa1x" + value))

@@ -173,7 +173,7 @@ def small_clients() -> list[ClientGraph]:
 def hostile_run(
     name: str, secure: str, clients: list[ClientGraph], seed: int, replies: Counter[str]
 ) -> str:
-    """How a run ends: ``finished``, or the class of its error. Raises if something is amiss."""
+    """How a run ends: ``finished``, or the class of its error; raises if that must not be."""
     rng = random.Random(seed)
     kind = find_method(name.split()[0])
     small = {"dropout": 0.0} | ({} if name.startswith("graphfl-ga") else {"hidden": 4})

@@ -161,6 +161,9 @@ def test_mistakes_are_named_before_the_run(
         autofgl.run("fedavg", [small_graph], secure="ckks", out=out)
     with pytest.raises(UserError, match="threshold"):
         autofgl.run("fedavg", small_clients, secure="shares", secure_threshold=9, out=out)
+    four = autofgl.partition(small_graph, clients=4, method="random", seed=0)
+    with pytest.raises(UserError, match="set secure_threshold between 3 and 4, not 2"):
+        autofgl.run("fedavg", four, secure="shares", secure_threshold=2, out=out)
     with pytest.raises(UserError, match="sums nothing"):
         autofgl.run("separate", small_clients, secure="ckks", out=out)
     with pytest.raises(UserError, match="unknown secure mode 'sharse': did you mean shares"):

@@ -1,6 +1,7 @@
 """The coordinator's patience, with sites and jobs that are only pretended."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,60 @@ def test_a_site_that_is_lost_again_and_again_is_left_out(
     assert coordinator.run(DataSummary(3)) == "result"
     assert seen == [["a", "b", "c"]] * 8 + [["a", "c"]]
     assert "b was lost 5 times without getting any further: left out\n" in said.getvalue()
+
+
+class Answering:
+    """A federation whose site b answers a greeting in this way."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.answer = answer
+
+    def hello(self, payload: dict[str, Any]) -> dict[str, Any]:
+        return {"a": {"features": 5, "classes": 2}, "b": self.answer}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"features": 5, "classes": 10**9},
+        {"features": 10**12, "classes": 2},
+        {"features": 5, "classes": 0},
+        {"features": -5, "classes": 2},
+        {"features": 5.0, "classes": 2},
+        {"features": "5", "classes": 2},
+        {"features": True, "classes": 2},
+        {"features": [5], "classes": 2},
+        {"features": 5},
+        {},
+        {"features": 5, "classes": 2, "more": 1},
+        {"features": "\x1b[2J" * 10_000, "classes": 2},
+    ],
+    ids=lambda answer: str(answer)[:40],
+)
+def test_a_site_whose_answer_makes_no_sense_is_refused_by_name(
+    tmp_path: Path, said: StringIO, answer: dict[str, Any]
+) -> None:
+    """One site's classes size everybody's network."""
+    with pytest.raises(UserError, match="site b cannot have this graph: ") as caught:
+        make(tmp_path, said)._opening(Answering(answer))  # type: ignore[arg-type]
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 400
+
+
+def test_files_of_the_server_are_not_sent_to_sites(tmp_path: Path, said: StringIO) -> None:
+    settings = {"sampler": "ddpg", "policy": str(tmp_path / "absent.afp")}
+    config = check_config({"method": "fedgraph", "partition": "given", "settings": settings})
+    layers = sort_settings(config, find_method("fedgraph").Settings)
+    (tmp_path / "kits").mkdir()
+    folder = RunFolder.create(tmp_path / "fedgraph", {"method": "fedgraph"})
+    place = Deployment(tmp_path, tmp_path, ["a", "b"])
+    coordinator = Coordinator(config, layers, place, "run", folder, None)
+    with pytest.raises(UserError, match="cannot read the policy"):
+        coordinator._opening(Greeted(a=(5, 2), b=(5, 2)))  # type: ignore[arg-type]
+    layers = replace(layers, method=layers.method.model_copy(update={"policy": ""}))
+    coordinator = Coordinator(config, layers, place, "run", folder, None)
+    opening = coordinator._opening(Greeted(a=(5, 2), b=(5, 2)))  # type: ignore[arg-type]
+    assert not {"policy", "server_graph", "server_share"} & opening["settings"].keys()
 
 
 class Greeted:

@@ -11,7 +11,7 @@ from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare import processes
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
-from autofgl.sites.provisioning import open_kit, prepare_site, provision_kits
+from autofgl.sites.provisioning import kit_logs, open_kit, prepare_site, provision_kits
 
 pytest.importorskip("nvflare")
 
@@ -78,6 +78,11 @@ def test_projects_with_mistakes_are_refused(
 ) -> None:
     with pytest.raises(UserError, match=message):
         provision_kits(project(tmp_path, **change), tmp_path / "kits")
+
+
+def test_logs_are_shown_without_what_a_terminal_obeys(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text("one\n\x1b[2Jtwo\x07 Köln\n")
+    assert kit_logs(tmp_path, 5) == "one\n?[2Jtwo? Köln"
 
 
 def test_a_site_looks_at_what_it_is_given(tmp_path: Path, small_clients: list[ClientGraph]) -> None:

@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from autofgl.cli import pages, run, show, site
+from autofgl.cli import audit, pages, run, show, site
 from autofgl.errors import AutoFGLError, one_line
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("run", epilog=run.RUN_EXAMPLE)(run.run_command)
 app.command("predict", epilog=run.PREDICT_EXAMPLE)(run.predict_command)
 app.command("diagnose", epilog="Example: autofgl diagnose runs/search")(run.diagnose_command)
+app.command("audit", epilog=audit.AUDIT_EXAMPLE)(audit.audit_command)
 app.command("report", epilog="Example: autofgl report runs/demo")(pages.report)
 app.command("watch", epilog="Example: autofgl watch runs/demo")(pages.watch)
 app.command("compare", epilog=pages.COMPARE_EXAMPLE)(pages.compare)
@@ -30,7 +31,7 @@ app.command("datasets", epilog="Example: autofgl datasets")(show.list_datasets)
 app.add_typer(site.app)
 
 #: Options that take several values after one name.
-_LISTS = ("--set", "--graphs", "--datasets", "--rows")
+_LISTS = ("--set", "--dp", "--graphs", "--datasets", "--rows")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -29,10 +29,7 @@ def report(
     RunFolder.open(folder)  # a wrong folder is refused before anything heavy is imported
     from autofgl.report.report import write_report
 
-    try:
-        written = write_report(folder)
-    except OSError as error:
-        raise UserError(f"cannot write to {folder}: {error.strerror}") from error
+    written = write_report(folder)
     _console.print(f"report: {written}", highlight=False, soft_wrap=True)
 
 

@@ -28,7 +28,7 @@ Clients: TypeAlias = Annotated[int | None, typer.Option(help="Number of clients.
 DataRoot: TypeAlias = Annotated[
     str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
 ]
-Secure: TypeAlias = Annotated[str, typer.Option(help="Secure sums: none, ckks or shares.")]
+Secure: TypeAlias = Annotated[str, typer.Option(help="Secure sums: none, shares or ckks.")]
 Out: TypeAlias = Annotated[
     Path | None, typer.Option(help="Run folder. [default: a new one in runs/]")
 ]
@@ -59,7 +59,7 @@ def run_command(
     ] = None,
     secure: Annotated[
         str | None,
-        typer.Option(help="Secure sums: none, ckks or shares. [default: the method's own]"),
+        typer.Option(help="Secure sums: none, shares or ckks. [default: the method's own]"),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
     budget: Annotated[
@@ -69,6 +69,13 @@ def run_command(
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
+    ] = None,
+    dp: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Differential privacy of each client, e.g. epsilon=8 or epsilon=8,clip=0.5; with "
+            "secure sums."
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
@@ -89,6 +96,7 @@ def run_command(
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
+    given |= {"dp": dp or None}
     given = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         show_result(_start(given, config, out, secret))
@@ -137,23 +145,33 @@ def diagnose_command(
     )
 
 
-def _start(
-    given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
-) -> "Result":
-    from autofgl import api
-    from autofgl.config import check_config, parse_settings, sort_settings
+def read_values(given: dict[str, Any], file: Path | None) -> dict[str, Any]:
+    """The configuration that options and a file give together; Cora if they name no graphs."""
+    from autofgl.config import parse_settings, privacy_settings
     from autofgl.methods.catalog import METHODS
-    from autofgl.runs.folder import RunFolder, read_config_file
+    from autofgl.runs.folder import read_config_file
 
     values = read_config_file(file) if file else {}
     settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}
+    if "dp" in given:
+        settings |= privacy_settings(given.pop("dp"))
     values = {**values, **given, "settings": settings}
     if "method" not in values:
         raise UserError(f"name a method: autofgl run {'|'.join(METHODS)}")
     if not values.get("dataset") and not values.get("graphs"):
         values["dataset"] = "cora"
     values["graphs"] = [str(Path(path).absolute()) for path in values.get("graphs") or ()]
-    config = check_config(values)
+    return values
+
+
+def _start(
+    given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
+) -> "Result":
+    from autofgl import api
+    from autofgl.config import check_config, sort_settings
+    from autofgl.runs.folder import RunFolder
+
+    config = check_config(read_values(given, file))
     layers = sort_settings(config)
     for notice in layers.notices:
         print(f"autofgl: {notice}", file=sys.stderr)

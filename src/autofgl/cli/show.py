@@ -1,8 +1,8 @@
 """What the command line prints: methods, datasets, graphs, networks and results."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -109,10 +109,21 @@ def show_result(finished: "Result") -> None:
         f"in {figures['wall_s']:.1f} s, {figures['bytes_up'] / 1e6:.1f} MB up, "
         f"{figures['bytes_down'] / 1e6:.1f} MB down"
     )
+    if "dp" in figures:
+        show_line(privacy_line(figures["dp"]))
     show_line(f"run folder: {finished.folder}")
     report = finished.folder / REPORT
     if report.exists():
         show_line(f"report: {report}")
+
+
+def privacy_line(spent: "Mapping[str, Any]") -> str:
+    """What a run has spent of its differential privacy."""
+    return (
+        f"differential privacy of each client: epsilon {spent['epsilon']:.3g} of "
+        f"{spent['budget']:g} at delta {spent['delta']:g}; the accuracies carry noise of "
+        f"{spent['accuracy_deviation']:.2g} (standard deviation)"
+    )
 
 
 def show_ranked(network: "Ranked") -> None:

@@ -6,6 +6,7 @@ a finished run is left alone, one that was stopped goes on from its checkpoint.
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from autofgl.config import RunConfig, check_config, sort_settings
 from autofgl.errors import AutoFGLError, Interrupted, UserError
 from autofgl.experiments.plan import Experiment, Figure, Options, Run, plan
 from autofgl.runs.folder import Result, RunFolder
+from autofgl.runs.lock import locked
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,13 @@ def run_experiment(pages: Pages, console: Console) -> None:
     runs = plan(experiment, options)
     check_folder(experiment, options.out)
     check_begun(experiment, options)
+    with locked(options.out):
+        _run_all(runs, pages, console)
+
+
+def _run_all(runs: Sequence[Run], pages: Pages, console: Console) -> None:
+    """:func:`run_experiment` in a folder that nobody else works in."""
+    experiment, options = pages.experiment, pages.options
     finished = [RunFolder(run.folder(options.out)).finished for run in runs]
     _write(pages)
     name = "compare" if experiment.kind == "comparison" else experiment.name
@@ -155,11 +164,8 @@ def _make(run: Run, options: Options, console: Console) -> Result:
 
 def _write(pages: Pages) -> dict[str, str]:
     files, out = pages.files(), pages.options.out
-    try:
-        for name, content in files.items():
-            write_text(out / name, content)
-    except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror}") from error
+    for name, content in files.items():
+        write_text(out / name, content)
     return files
 
 

@@ -11,12 +11,13 @@ cut short, altered, or put in the place of another one is told from a good one, 
 import hashlib
 import shutil
 import struct
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from autofgl.atomic import replacing
-from autofgl.errors import PayloadError, UserError
+from autofgl.errors import DiskError, PayloadError, UserError
 from autofgl.federation.party import Party
 from autofgl.federation.payload import Payload, decode, encode
 
@@ -60,11 +61,11 @@ def write_state(path: Path, label: Label, state: Payload) -> str:
         with replacing(path) as stream:
             stream.write(_PREFIX.pack(_MAGIC, FORMAT, digest))
             stream.write(content)
-    except OSError as error:
+    except DiskError as error:
         raise CheckpointError(
-            f"cannot write checkpoint {path}: {error.strerror}: make sure that its folder can be "
+            f"cannot write checkpoint {path}: {error.reason}: make sure that its folder can be "
             "written and has room, then resume the run",
-            f"its checkpoint cannot be written: {error.strerror}",
+            f"its checkpoint cannot be written: {error.reason}",
         ) from error
     return digest.hex()
 
@@ -126,7 +127,7 @@ class PartyStates:
         except OSError:  # somebody has put a folder in its place
             shutil.rmtree(file, ignore_errors=True)
         for folder in (file.parent, file.parent.parent):
-            if folder.is_dir() and not any(folder.iterdir()):
+            with suppress(OSError):  # it is not empty, or gone: parties may share the place
                 folder.rmdir()
 
     def _file(self, label: Label) -> Path:

@@ -135,11 +135,17 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
         ),
         Learns(
             "peer with an edge to a node",
-            "with `share=hidden` that node's h·W of the second and later convolutions; with "
-            "`share=all` also x·W of the first; with `share=none` nothing",
+            "with `share=hidden` that node's h·W of the second and later convolutions, anew in "
+            "every round, from which it rebuilds part of the features of the node and its "
+            "neighbors; with `share=all` also x·W of the first, from which it rebuilds all raw "
+            "features of the node, exactly, within a few rounds; with `share=none` nothing",
         ),
         Learns("other clients", "the averaged weights"),
-        _NOBODY._replace(secure=""),
+        Learns(
+            "nobody",
+            "labels or edges of another client, or features of its nodes that are more than "
+            "`layers` edges away from everybody else's",
+        ),
     ),
     "graphfl": (
         *_GRAPHFL,

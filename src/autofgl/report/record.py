@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -28,7 +29,8 @@ Row = dict[str, Any]
 class RunRecord:
     """The contents of a run folder: before the run is finished, without result and network.
 
-    The history has the rows with a round; ``networks`` are those of clients that have their own.
+    The history has the rows with a round; ``networks`` are those of clients that have their own;
+    ``audit`` is what attacks on it got, if there were any.
     """
 
     config: dict[str, Any]
@@ -37,6 +39,7 @@ class RunRecord:
     data: dict[str, Any]
     network: NetworkSpec | None
     networks: dict[str, NetworkSpec] = field(default_factory=dict)
+    audit: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
@@ -50,7 +53,8 @@ class RunRecord:
         rows = [row for row in read_history(folder.history) if isinstance(row, dict)]
         history = [row for row in rows if is_number(row.get("round"))]
         result = folder.read_result() if folder.finished else {}
-        return cls(folder.read_config(), history, result, folder.read_data(), *_networks(path))
+        networks, audit = _networks(path), _json(path / "audit.json")
+        return cls(folder.read_config(), history, result, folder.read_data(), *networks, audit)
 
     @property
     def finished(self) -> bool:
@@ -66,7 +70,7 @@ class RunRecord:
     def clients(self) -> dict[str, Row]:
         """What data and result have of each client, by its name."""
         rows: dict[str, Row] = {}
-        for row in [*_dicts(self.data.get("clients")), *self.dicts("per_client")]:
+        for row in [*only_dicts(self.data.get("clients")), *self.dicts("per_client")]:
             if "name" in row:
                 name = str(row["name"])
                 rows[name] = {**rows.get(name, {}), **row}
@@ -105,13 +109,23 @@ class RunRecord:
 
     def dicts(self, key: str) -> list[Row]:
         """A list of the result whose entries are all mappings; empty if it is not one."""
-        return _dicts(self.result.get(key))
+        return only_dicts(self.result.get(key))
 
 
-def _dicts(value: Any) -> list[Row]:
+def only_dicts(value: Any) -> list[Row]:
+    """A list whose entries are all mappings; empty if it is not one."""
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         return []
     return value
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """What a file holds, if it is there and sound."""
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def _networks(path: Path) -> tuple[NetworkSpec | None, dict[str, NetworkSpec]]:

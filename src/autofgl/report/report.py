@@ -34,8 +34,7 @@ def write_report(folder: Path) -> Path:
     """Write ``report.html``, and ``architecture.svg`` if there is a network, into a run folder.
 
     Raises:
-        UserError: There is no run.
-        OSError: The folder cannot be written.
+        UserError: There is no run, a file of it is damaged, or the folder cannot be written.
     """
     run = RunRecord.read(folder)
     write_text(folder / FILE, render(run))

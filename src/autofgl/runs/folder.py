@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from autofgl.atomic import write_text
-from autofgl.errors import RunFolderError, UserError
+from autofgl.errors import DiskError, RunFolderError, UserError
 from autofgl.runs.bounded_yaml import MAX_CHARACTERS, parse_yaml
 from autofgl.runs.lock import LOCK_FILE, locked
 from autofgl.runs.manifest import Manifest, parse_json
@@ -63,16 +63,12 @@ class RunFolder:
         """Start a run in a new or empty folder, with the text of ``data.json`` if there is one."""
         cls.check_new(path)
         folder = cls(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            with locked(path):
-                cls.check_new(path)
-                write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
-                if data is not None:
-                    write_text(folder.data, data)
-                folder.seal()
-        except OSError as error:
-            raise UserError(f"cannot write to {path}: {error.strerror}") from error
+        with locked(path):
+            cls.check_new(path)
+            write_text(folder.config, yaml.safe_dump(config, sort_keys=False))
+            if data is not None:
+                write_text(folder.data, data)
+            folder.seal()
         return folder
 
     @classmethod
@@ -114,11 +110,15 @@ class RunFolder:
             raise
         except Exception as error:
             self.require()
-            if isinstance(error, OSError) and not isinstance(error, ConnectionError | TimeoutError):
-                way = f"resume it with autofgl run --resume {self.path} when that is mended"
-                raise RunFolderError(
-                    f"cannot write to {self.path}: {error.strerror or error}: {way}"
-                ) from error
+            if isinstance(error, DiskError | OSError) and not isinstance(
+                error, ConnectionError | TimeoutError
+            ):
+                reason = error.reason if isinstance(error, DiskError) else error.strerror or error
+                way = f"then resume it with autofgl run --resume {self.path}"
+                message = (
+                    f"cannot write to {self.path}: {reason}: make sure that it has room, {way}"
+                )
+                raise RunFolderError(message) from error
             raise
 
     def read_config(self) -> dict[str, Any]:
@@ -188,14 +188,14 @@ class Result:
         return load_model(self.folder)
 
 
-def read_config_file(path: Path) -> dict[str, Any]:
-    """The keys of a YAML configuration file."""
+def read_config_file(path: Path, may_be_empty: bool = False) -> dict[str, Any]:
+    """The keys of a YAML configuration file; it may have none only where that means something."""
     try:
         with path.open("rb") as stream:
             data = stream.read(4 * MAX_CHARACTERS + 1)  # no more than could be of any use
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    return _mapping(path, data)
+    return _mapping(path, data, may_be_empty)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
@@ -223,11 +223,13 @@ def history_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
         yield line, row
 
 
-def _mapping(path: Path, data: bytes) -> dict[str, Any]:
+def _mapping(path: Path, data: bytes, may_be_empty: bool = False) -> dict[str, Any]:
     try:
         values = parse_yaml(data.decode(), str(path))
     except UnicodeDecodeError as error:
         raise UserError(f"cannot read {path}: {error}") from error
+    if values is None and may_be_empty:
+        return {}
     if not isinstance(values, dict):
         raise UserError(f"{path} is not a configuration: it must be a mapping of keys to values")
     return values

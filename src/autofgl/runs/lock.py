@@ -22,6 +22,7 @@ def locked(folder: Path) -> Iterator[None]:
     """
     path = folder / LOCK_FILE
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         file = _acquired(path)
     except OSError as error:
         raise UserError(f"cannot write to {folder}: {error.strerror}") from error

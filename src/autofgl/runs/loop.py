@@ -172,13 +172,17 @@ def run_rounds(
     out_of_time = False
     recorder = Recorder(folder, method.round, method.rounds, title, console)
     with recorder, _stop_request() as stop:
+        if method.clients.private and not method.round:  # clients keep what their noise comes from
+            _save(method, folder, watch, recorder)
         while True:
             if budget is not None:
                 spent = watch.spent(budget)
-                method.pace(spent)
+                changed = method.pace(spent)
                 if not out_of_time and spent >= 1:
-                    out_of_time = True
+                    out_of_time = changed = True
                     method.wrap_up()
+                if changed and method.secure != "none":  # sums cannot be made again in another way
+                    _save(method, folder, watch, recorder)
             if method.done:
                 break
             known = set(method.clients.dropped)
@@ -252,6 +256,7 @@ def _save_if_due(
     """Save after a round that asks for it, and leave the loop if somebody wants that."""
     returned = method.federation.returned
     due = method.milestone or method.round % method.settings.checkpoint_every == 0
+    due = due or method.clients.private  # a round that is made again may be another release
     if stop or returned or due:
         _save(method, folder, watch, recorder)
     if stop:

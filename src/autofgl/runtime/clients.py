@@ -6,6 +6,7 @@ Nothing that a client sends is used before it is checked: answers against their 
 client: the run goes on without it, or ends, as ``on_bad_client`` says.
 """
 
+import hashlib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ from autofgl.runtime.bounds import (
     far_from_others,
     sum_fault,
 )
-from autofgl.runtime.replies import STATE, Form
+from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, within_bounds
+from autofgl.runtime.replies import SPENT, STATE, Form
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
     Reveal,
@@ -37,6 +39,7 @@ from autofgl.secure import (
     make_client,
     make_server,
 )
+from autofgl.secure.accountant import Releases
 from autofgl.secure.plain import PlainServer, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -55,6 +58,7 @@ class Clients:
     ) -> None:
         self.federation = federation
         self.secure = secure
+        self.private = is_private(settings)
         self.dropped: dict[str, str] = {}
         self.far: list[str] = []
         self._settings = settings
@@ -62,7 +66,11 @@ class Clients:
         threshold = settings.secure_threshold or None
         ledger = None if federation.folder is None else federation.folder / "server.sums"
         self._server = make_server(
-            secure, parties=federation.parties, threshold=threshold, ledger=ledger
+            secure,
+            parties=federation.parties,
+            threshold=threshold,
+            ledger=ledger,
+            one_group=self.private,
         )
         self._refusals: dict[str, str] = {}
         self.aside: list[str] = []
@@ -269,6 +277,8 @@ class Clients:
         else:
             with self._noticing(tag, sent):
                 total = server.total(tag, sent, self._ask)
+        if self.private:  # noise leaves the bounds now and then
+            return within_bounds(total.vectors)
         if why := sum_fault(total.vectors, forms):
             raise SumOutOfBounds(tag, why, total.contributors)
         return total.vectors
@@ -386,6 +396,22 @@ class Clients:
         counts = total["counts"] * COUNT_UNIT
         return [round(float(count)) for count in counts]
 
+    def privacy(self) -> dict[str, Any]:
+        """What the run has spent of its differential privacy, by the clients' own records."""
+        made = list(self.call("spent", {}, reply=SPENT).ok.values())
+        most = Releases(*(max(one[key] for one in made) for key in ("updates", "figures")))
+        plan = privacy_plan(self._settings)
+        return {
+            "epsilon": plan.spent(most),
+            "delta": plan.delta,
+            "budget": plan.epsilon,
+            "clip": self._settings.dp_clip,
+            "noise": {"updates": plan.update_noise, "figures": plan.figure_noise},
+            "releases": {"updates": most.updates, "figures": most.figures},
+            "colluders": self._settings.dp_colluders,
+            "accuracy_deviation": max(one["deviation"] for one in made),
+        }
+
     def relay(self, op: str, phase: str, messages: Mapping[str, Payload]) -> Mapping[str, Payload]:
         """Carry a phase of a protocol between clients; who is late or gone is not waited for."""
         each = {name: {"phase": phase, "message": message} for name, message in messages.items()}
@@ -411,11 +437,12 @@ class Clients:
 class Summing:
     """What a party adds to take part in secure sums: operations protect what they send."""
 
-    operations: ClassVar[frozenset[str]] = frozenset({"secure"})
+    operations: ClassVar[frozenset[str]] = frozenset({"secure", "spent"})
 
-    def __init__(self, context: Context, secure: str, threshold: int) -> None:
+    def __init__(self, context: Context, secure: str, threshold: int, settings: Any = None) -> None:
         if secure != "none" and context.identity is None:
             raise Refused(f"secure mode '{secure}' needs an identity, {context.name} has none")
+        self._protected = secure != "none"
         self.sums: SumClient = make_client(
             secure,
             name=context.name,
@@ -425,20 +452,47 @@ class Summing:
             run=context.run,
             identity=context.identity,
             ledger=context.ledger,
+            one_group=is_private(settings),
         )
+        self.private: PrivateClient | None = None
+        if is_private(settings):
+            self.private = PrivateClient(self.sums, context, settings, secure)
+            self.sums = self.private.sums
+
+    def spent(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """How many sums this client has put noise into; with differential privacy alone."""
+        return self.private.spent() if self.private else {}
 
     def secure(self, payload: Payload) -> Payload:
         """Answer a phase of the protocol."""
         return self.sums.handle(payload["phase"], payload["message"])
 
     def contribute(
-        self, tag: str, vectors: Mapping[str, Any], *, reveal: Reveal = "server"
+        self,
+        tag: str,
+        vectors: Mapping[str, Any],
+        *,
+        reveal: Reveal = "server",
+        reference: Mapping[str, Any] | None = None,
+        told: Payload | None = None,
     ) -> Payload:
-        """What this client adds to a sum; without any weight it counts as nobody."""
-        return self.sums.protect(tag, vectors, reveal=reveal, active=has_weight(vectors))
+        """What this client adds to a sum; without any weight it counts as nobody.
+
+        ``reference`` are weights that everybody has: noise, if any, covers the change since them.
+        ``told`` is what the server told all clients for it, so that they see that it is the same.
+        """
+        digest = b""
+        if told is not None and self._protected:
+            digest = hashlib.sha256(encode(told)).digest()[:16]
+        if self.private is not None:
+            return self.private.contribute(tag, vectors, reference or {}, reveal, digest)
+        active = has_weight(vectors)
+        return self.sums.protect(tag, vectors, reveal=reveal, active=active, told=digest)
 
     def count(self, tag: str, counts: Any) -> Payload:
         """What :meth:`Clients.count_nodes` adds up."""
+        if self.private is not None:  # every client counts the same
+            return self.private.constant(tag, {"counts": np.ones_like(counts)})
         return self.contribute(tag, {"counts": counts / COUNT_UNIT})
 
 

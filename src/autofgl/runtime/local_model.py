@@ -173,6 +173,12 @@ class LocalModel:
             parameter.grad = torch.from_numpy(gradient[name].astype(np.float32))
         self._optimizer.step()
 
+    def descend(self, gradient: Weights) -> None:
+        """One step against a given gradient, as long as it is."""
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.sub_(torch.from_numpy(gradient[name].astype(np.float32)))
+
     def evaluate(self) -> MetricSums:
         """Loss sum, correct predictions and count on each mask, ``[9]``.
 

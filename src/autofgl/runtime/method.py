@@ -16,6 +16,7 @@ from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.private import check_privacy
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine
 from autofgl.runtime.settings import ClientsSettings, TrainSettings
@@ -69,6 +70,7 @@ class Method(ABC):
             UserError: They cannot; the message says why.
         """
         cls.network(clients[0], settings)
+        check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
         combine = getattr(settings, "combine", "mean")
@@ -121,8 +123,11 @@ class Method(ABC):
         """Whether there is nothing left to do."""
         return self._wrapped_up or self.round >= self.rounds
 
-    def pace(self, spent: float) -> None:  # noqa: B027
-        """Called before every round with the share of the time budget that is spent."""
+    def pace(self, spent: float) -> bool:  # noqa: ARG002
+        """Called before every round with the share of the time budget that is spent; whether that
+        has changed what comes next. Such a change is saved: a resumed run could not repeat it.
+        """
+        return False
 
     def wrap_up(self) -> None:
         """The time budget is spent: come to an end, with all that a result needs."""

@@ -208,6 +208,8 @@ NOTHING = Record({})
 OWN = Record({"nodes": WHOLE, "edges": WHOLE, "metrics": METRICS}, or_nothing=True)
 #: Whether a summed update was not taken in, since it is out of bounds.
 TAKE = Record({"refused": Truth()}, frozenset({"refused"}))
+#: What a client has released with noise, and the deviation of that of an accuracy.
+SPENT = Record({"updates": WHOLE, "figures": WHOLE, "deviation": Number(0)})
 #: What all clients have alike, for one that missed some rounds.
 STATE = Record({"state": Box()})
 #: A model that is handed over.

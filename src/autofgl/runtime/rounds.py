@@ -27,19 +27,21 @@ from autofgl.runtime.metrics import (
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, Form, Record, Truth
+from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Truth
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
-START = Record({"counts": SUM})
+START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far makes a client suspect.
 CLIMBED = 1.5
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
+#: Columns of the history without a value where nobody reports figures.
+_UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
 
 class RoundClient(Summing, PhasedParty):
@@ -81,7 +83,7 @@ class RoundClient(Summing, PhasedParty):
         settings: Any,
         secure: str,
     ) -> None:
-        super().__init__(context, secure, settings.secure_threshold)
+        super().__init__(context, secure, settings.secure_threshold, settings)
         self.data = data
         data.inputs(settings.normalize_features)  # laid out now: a call has a time limit
         self.settings = settings
@@ -121,31 +123,47 @@ class RoundClient(Summing, PhasedParty):
         Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``.
         """
         self._enter(payload)
-        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
+        counts = self.count(f"{self._stage}start", self.data.counts())
+        reference = {"reference": self.sharing.reference()} if self.private else {}
+        return {"counts": counts, **reference}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
 
         Payload: what the way of sharing hands out; ``stage``; ``round``; ``totals``, the
         federation's node counts; ``train``; ``contribute``, false for an evaluation alone;
-        ``update``, false if nobody trains. With a secure mode a client that does not train
-        contributes zeros: masks need all parties.
+        ``update``, false if nobody trains; ``report``, false where differential privacy leaves
+        figures for the end. With a secure mode a client that does not train contributes zeros:
+        masks need all parties.
         """
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
         refused = self.take(payload)
         figures = sharing.figures(payload)
+        figures = figures if payload.get("report", True) else {}
+        reference = sharing.reference() if self.private else {}
         hides = self._secure != "none" and payload.get("update", True)
         trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
         reply = {**refused, **(sharing.after(payload) if payload["contribute"] else {})}
-        if sharing.one_sum:
-            kind = "update" if update else "metrics"
-            return {**reply, kind: self.contribute(tag.format(kind), {**figures, **update})}
-        if figures:
-            reply["metrics"] = self.contribute(tag.format("metrics"), figures)
+        same = {key: value for key, value in payload.items() if key != "train"}
+        about = {key: payload[key] for key in ("stage", "round", "totals", "contribute")}
+        if sharing.one_sum and (figures or update):
+            kind, told = ("update", same) if update else ("metrics", about)
+            sent = self.contribute(
+                tag.format(kind), {**figures, **update}, reference=reference, told=told
+            )
+            return {**reply, kind: sent}
+        if figures:  # those who do not train may have been given less
+            reply["metrics"] = self.contribute(tag.format("metrics"), figures, told=about)
         if update:
-            sent = self.contribute(tag.format("update"), update, reveal=sharing.reveal)
+            sent = self.contribute(
+                tag.format("update"),
+                update,
+                reveal=sharing.reveal,
+                reference=reference,
+                told=same,
+            )
             reply["update"] = sent
         return reply
 
@@ -172,7 +190,7 @@ class RoundClient(Summing, PhasedParty):
             own = sharing.describe(self.data.graph)
             return {"report": protected, "own": own, **sharing.about()}
         times = self.contribute(f"{self._stage}seconds-{payload['session']}", seconds)
-        protected = self.contribute(tag, report)
+        protected = self.contribute(tag, report, told={"totals": payload["totals"]})
         return {"report": protected, "seconds": times, "own": {}, **sharing.about()}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
@@ -200,7 +218,8 @@ class RoundClient(Summing, PhasedParty):
 
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
-        return saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
+        state = saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
+        return {**state, "noise": self.private.record.state()} if self.private else state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
@@ -209,6 +228,8 @@ class RoundClient(Summing, PhasedParty):
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
         restore_state(self, self.saved, state)
+        if self.private is not None:
+            self.private.record.load_state(state["noise"])
 
     @property
     def _place(self) -> str:
@@ -258,6 +279,7 @@ class RoundEngine(Saved):
         "_losses",
         "_message",
         "_each",
+        "reference",
     )
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
@@ -274,6 +296,8 @@ class RoundEngine(Saved):
         self._sealed_by: tuple[str, ...] = ()
         self._message: Payload = {}
         self._each: dict[str, Payload] = {}
+        #: With differential privacy, the weights that the clients' updates are changes of.
+        self.reference: dict[str, Any] | None = None
 
     @property
     def out_of_patience(self) -> bool:
@@ -308,6 +332,8 @@ class RoundEngine(Saved):
         replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         self.parties = sorted(replies)
         self.totals = clients.count_nodes(f"{self.stage}start", replies)
+        if clients.private:
+            self.reference = next(iter(replies.values()))["reference"]
         self.sharing.begin(replies)
 
     def step(self) -> Row:
@@ -327,10 +353,12 @@ class RoundEngine(Saved):
         failed = sorted({*replies.failed, *self.sharing.clients.far})
         return {**row, "failed": failed} if failed else row
 
-    def evaluate_last(self) -> Row:
-        """Evaluate the last update too; no round can follow."""
+    def evaluate_last(self, report: bool = True) -> Row:
+        """Evaluate the last update too; no round can follow. Nobody learns the figures unless
+        they ``report`` them.
+        """
         try:
-            _, total = self._exchange(self.round + 1, set(), contribute=False)
+            _, total = self._exchange(self.round + 1, set(), contribute=False, report=report)
         except SumOutOfBounds:  # no round can follow that would leave anyone out
             self.sharing.skip()
             return {}
@@ -338,8 +366,8 @@ class RoundEngine(Saved):
 
     def finish(self) -> Outcome:
         """Evaluate the last update too, then report on the best weights."""
-        self.evaluate_last()
         clients = self.sharing.clients
+        self.evaluate_last(report=not clients.private)
         message: Payload = {"totals": self.totals, "stage": self.stage, **clients.session()}
         message |= self.sharing.settle(self.best.round == self.round)
         form = CONCLUDE.having(**self.sharing.conclude_fields)
@@ -366,13 +394,15 @@ class RoundEngine(Saved):
         self.sharing.before_checkpoint()
 
     def _exchange(
-        self, at: int, chosen: set[str], contribute: bool
+        self, at: int, chosen: set[str], contribute: bool, report: bool = True
     ) -> tuple[Replies, dict[str, Any]]:
         """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
         if contribute and not chosen and clients.secure != "none":
             about["update"] = False
+        if not report or (clients.private and contribute):
+            about["report"] = False
         handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
         replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
         if sharing.reveal == "parties":
@@ -401,7 +431,7 @@ class RoundEngine(Saved):
                 about = (forms, self._figure_names, sharing.center())
                 summed = clients.total(tag, replies.ok, "update", *about)
                 self._require_near(tag, summed, replies)
-                total |= summed
+                total |= self._absolute(summed)
         return total
 
     @property
@@ -450,7 +480,8 @@ class RoundEngine(Saved):
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
         center = self.sharing.center()
-        if center is None or self.sharing.clients.secure == "none":
+        clients = self.sharing.clients
+        if center is None or clients.secure == "none" or clients.private:
             return
         names = total.keys() - self._figure_names
         mean = average({name: total[name] for name in names})
@@ -466,8 +497,24 @@ class RoundEngine(Saved):
         row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
         return {**row, "clients": len(self.sharing.clients.names)}
 
+    def _absolute(self, total: dict[str, Any]) -> dict[str, Any]:
+        """A summed update with the weights that it is the change of, which it replaces."""
+        if self.reference:
+            share = total["share"]
+            total |= {name: total[name] + share * one for name, one in self.reference.items()}
+            mean = average({name: total[name] for name in ("share", *self.reference)})
+            self.reference = mean or self.reference
+        return total
+
     def _judge(self, at: int, total: dict[str, Any]) -> Row:
-        """Columns of the weights just evaluated, which may be the best so far."""
+        """Columns of the weights just evaluated, which may be the best so far.
+
+        Where nobody reports, the last weights are taken for the best.
+        """
+        if "metrics" not in total:
+            self.best.round = at
+            self.sharing.keep(True)
+            return dict.fromkeys(_UNREPORTED)
         self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         self.sharing.keep(self.best.update(at, metrics))

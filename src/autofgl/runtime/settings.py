@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from autofgl.errors import unknown_name
+from autofgl.secure.accountant import Releases
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
@@ -124,7 +125,28 @@ class TrainSettings(BaseModel):
         return {**PLAIN, **given} if given.get("protocol") == "plain" else given
 
 
-class ClientsSettings(BaseModel):
+class PrivacySettings(BaseModel):
+    """Noise, so that a model and its figures say little about any one client."""
+
+    model_config = CONFIG
+
+    dp_epsilon: NonNegative = 0
+    """differential privacy of a whole client over the whole run, searches included: ε; 0: none"""
+    dp_delta: float = Field(default=1e-5, gt=0, lt=1)
+    """differential privacy: δ, which has to be less than 1 over the number of clients"""
+    dp_clip: Positive = 1.0
+    """differential privacy: norm that every client's update is brought to, a gradient's or that of
+    the change of its weights; no round moves the weights farther than this, but for noise"""
+    dp_colluders: Whole = 1
+    """differential privacy: clients that may tell the server or each other their own noise"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """Sums that a whole run releases; none if nothing would say how large their values are."""
+        return None
+
+
+class ClientsSettings(PrivacySettings):
     """How many clients it takes, and for how long the server waits for them."""
 
     model_config = CONFIG
@@ -132,7 +154,7 @@ class ClientsSettings(BaseModel):
     min_clients: Count = 1
     """the run ends when fewer clients than this are left"""
     secure_threshold: Whole = 0
-    """fewest clients whose sum may be revealed; 0: the secure mode's own choice"""
+    """fewest clients whose sum may be revealed, more than half; 0: two thirds and one more"""
     timeout: NonNegative = 0
     """seconds a client may take for a round; 0: no limit"""
     on_bad_client: Literal["drop", "end"] = "drop"
@@ -175,6 +197,15 @@ class TrialSettings(BaseModel):
     """what networks are compared by on validation nodes; of equally accurate ones the lower loss is
     better"""
 
+    @property
+    def releases(self) -> Releases | None:
+        """Those of every candidate, and of every finalist as if it were trained alone."""
+        alone: Releases | None = getattr(super(), "releases", None)
+        if alone is None:
+            return None
+        updates = self.candidates * self.candidate_rounds + self.finalists * alone.updates
+        return Releases(updates, self.candidates + self.finalists * alone.figures)
+
     def trial_rounds_with(self, rounds: int) -> int:
         """Rounds of all candidates and of the finalists, each of which has so many."""
         return self.candidates * self.candidate_rounds + self.finalists * rounds
@@ -186,6 +217,15 @@ class AloneSettings(TrainSettings, NetworkSettings):
 
 class FederatedTraining(AveragingSettings, ClientsSettings, TrainSettings):
     """Any network, trained by a federation."""
+
+    dp_clip: Positive = 10.0
+    """differential privacy: norm that every client's update is brought to, a gradient's or that of
+    the change of its weights; no round moves the weights farther than this, but for noise"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """An update in every round, and figures once, at the end."""
+        return Releases(self.rounds, 1)
 
 
 class FederatedSettings(FederatedTraining, NetworkSettings):

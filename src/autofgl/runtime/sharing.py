@@ -68,6 +68,10 @@ class SharingClient(ABC):
     def update(self, payload: Payload) -> dict[str, Any]:
         """Weighted vectors for the next sum; all zero where ``train`` is false."""
 
+    def reference(self) -> Mapping[str, Any]:
+        """Weights that everybody has and that the next update replaces; none with gradients."""
+        return {}
+
     def settle(self, payload: Payload) -> None:  # noqa: B027
         """Take the final weights: those given, or the best that were kept."""
 

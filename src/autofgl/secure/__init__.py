@@ -104,6 +104,8 @@ class SumSettings:
         ledger: File in which a party, or the server, notes the sums that it took part in, over
             restarts.
         mode: The secure mode; keys are bound to it.
+        one_group: All parties sum together, however many they are, and nobody sees sums of fewer
+            of them; it costs each of them more (:mod:`autofgl.secure.shares.groups`).
     """
 
     parties: tuple[str, ...]
@@ -114,6 +116,7 @@ class SumSettings:
     identity: Identity | None = field(default=None, repr=False)
     ledger: Path | None = None
     mode: str = ""
+    one_group: bool = False
 
     def __post_init__(self) -> None:
         if len(set(self.parties)) != len(self.parties):
@@ -139,7 +142,12 @@ class SumSettings:
 
 
 class SumClient(Protocol):
-    """A party's side. It holds secrets and therefore has no state to save: set up again."""
+    """A party's side. It holds secrets and therefore has no state to save: set up again.
+
+    It helps to open sums of ``fewest`` parties or more.
+    """
+
+    fewest: int
 
     def handle(self, phase: str, message: Payload) -> Payload:
         """Answer a phase of the protocol that the server drives.
@@ -154,12 +162,15 @@ class SumClient(Protocol):
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """This party's contribution to the sum called ``tag``, which stands for one sum for ever.
 
         All parties give the same tag, such as ``round-17``, and vectors of the same shapes: finite
         values, with weights already applied. A party that contributes zeros is not ``active``: it
-        does not count towards the fewest parties of a sum. Values that are too large and tags that
+        does not count towards the fewest parties of a sum. ``told`` names what the server told the
+        party, by a digest: masked sums are opened only if it is the same at all that are active.
+        Values that are too large and tags that
         were used before raise ``SecureSumError``; after new keys a tag may be used again for the
         very same vectors, in a sum of the very same parties.
         """
@@ -220,6 +231,7 @@ def make_client(
     run: str = "",
     identity: Identity | None = None,
     ledger: Path | None = None,
+    one_group: bool = False,
 ) -> SumClient:
     """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``.
 
@@ -229,7 +241,15 @@ def make_client(
     if name not in parties:
         raise UserError(f"'{name}' is not one of the parties {', '.join(parties)}")
     settings = SumSettings(
-        tuple(parties), threshold, fraction_bits, min_parties, run, identity, ledger, mode
+        tuple(parties),
+        threshold,
+        fraction_bits,
+        min_parties,
+        run,
+        identity,
+        ledger,
+        mode,
+        one_group,
     )
     return _sides(mode)[0](name, settings)
 
@@ -241,9 +261,13 @@ def make_server(
     threshold: int | None = None,
     fraction_bits: int | None = None,
     ledger: Path | None = None,
+    one_group: bool = False,
 ) -> SumServer:
     """The server's side of a mode, as :func:`make_client` makes a party's."""
-    return _sides(mode)[1](SumSettings(tuple(parties), threshold, fraction_bits, ledger=ledger))
+    settings = SumSettings(
+        tuple(parties), threshold, fraction_bits, ledger=ledger, one_group=one_group
+    )
+    return _sides(mode)[1](settings)
 
 
 def _sides(mode: str) -> _Sides:

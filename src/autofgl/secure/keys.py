@@ -250,7 +250,7 @@ def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
 
 def bind_parts(*parts: str | bytes) -> bytes:
     """Several pieces as one, so that no two different lists give the same bytes."""
-    return join_parts(*(part.encode() if isinstance(part, str) else part for part in parts))
+    return join_parts(*[part.encode() if isinstance(part, str) else part for part in parts])
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def _unsigned(answers: Mapping[str, Payload], session: KeySession) -> set[str]:
     """Parties whose signature most others do not believe; one alone may be the liar."""
     told = [sent.get("unsigned") for sent in answers.values()]
     lists = [names for names in told if type(names) is list]
-    most = (len(answers) - 1) / 2
+    most = max(len(answers) - 1, 0) / 2
     return {name for name in session.roster if sum(name in names for names in lists) > most}
 
 
@@ -341,8 +341,8 @@ class KeyedClient:
     """What parties with keys do alike: phases, tags that serve once, and who may read a sum."""
 
     def __init__(self, name: str, settings: SumSettings, fewest: int) -> None:
-        enough = max(fewest, settings.min_parties)
-        self._ring = KeyRing(name, Terms.of(settings, fewest), enough, settings.identity)
+        self.fewest = max(fewest, settings.min_parties)
+        self._ring = KeyRing(name, Terms.of(settings, fewest), self.fewest, settings.identity)
         self._phases = self._ring.phases  # the mode adds its own
         self._readers: dict[str, str] = {}  # of each tag since the last key exchange
         self._ledger = Ledger(settings.ledger)

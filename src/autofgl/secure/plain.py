@@ -39,6 +39,7 @@ class PlainClient:
 
     def __init__(self, name: str, settings: SumSettings) -> None:  # noqa: ARG002
         self.name = name
+        self.fewest = 1
 
     def handle(self, phase: str, message: Payload) -> Payload:  # noqa: ARG002
         """There are no phases."""
@@ -51,6 +52,7 @@ class PlainClient:
         *,
         reveal: Reveal = "server",
         active: bool = True,  # noqa: ARG002
+        told: bytes = b"",  # noqa: ARG002
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, flat = flatten(vectors)

@@ -60,7 +60,9 @@ class CommonClient(SharingClient):
         if not self._gradients and "weights" in payload:
             self.local.load_weights(payload["weights"])
         gradient = average(opened) if opened else {}
-        if gradient:
+        if gradient and self.settings.dp_epsilon:
+            self.local.descend(gradient)
+        elif gradient:
             self.local.apply(gradient)
 
     def update(self, payload: Payload) -> dict[str, Any]:
@@ -74,6 +76,10 @@ class CommonClient(SharingClient):
             return weighted(gradient, share) | votes
         self.train(payload["round"])
         return weighted(self.local.weights(), share)
+
+    def reference(self) -> Mapping[str, Any]:
+        """The global weights, unless gradients are averaged."""
+        return {} if self.settings.aggregate == "gradients" else self.local.weights()
 
     def train(self, at: int) -> None:
         """The local epochs of a round, from the global weights."""

@@ -27,7 +27,7 @@ from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
-from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
+from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
@@ -42,7 +42,7 @@ class OwnEncoderClient(SharingClient):
     """Keeps its message passing to itself and shares its discriminator."""
 
     one_sum = True
-    saved = ("local", "_evaluated", "_best", "_own_best", "_own_is_best")
+    saved = ("local", "_evaluated", "_best", "_own_best", "_own_is_best", "_mean")
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
@@ -57,12 +57,13 @@ class OwnEncoderClient(SharingClient):
         self._evaluated = self._best = self.local.weights()
         self._own_best = BestRound(settings.select)
         self._own_is_best = False
+        self._mean = discriminator(self._best)
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Keep the weights of the last evaluation if they are the best; mix in the last mean."""
         self._keep(payload["keep"])
         if "mean" in payload:
-            weights = self.local.weights()
+            weights, self._mean = self.local.weights(), payload["mean"]
             share = self._share_kept(payload["labels"])
             self.local.load_weights(weights | mix(weights, payload["mean"], share))
 
@@ -84,10 +85,13 @@ class OwnEncoderClient(SharingClient):
     def update(self, payload: Payload) -> dict[str, Any]:
         """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13."""
         self.local.train(self.settings.local_epochs, payload["round"])
-        weights = self.local.weights()
-        own = {name: value for name, value in weights.items() if name.startswith(DISCRIMINATOR)}
+        own = discriminator(self.local.weights())
         labels = self._labels.astype(np.float64) / COUNT_UNIT
         return {"labels": labels, **weighted(own, float(self.local.train_nodes > 0))}
+
+    def reference(self) -> Mapping[str, Any]:
+        """W_s of the round before."""
+        return self._mean
 
     def settle(self, payload: Payload) -> None:
         """Take the weights that were kept."""
@@ -223,6 +227,11 @@ class OwnEncoderServer(SharingServer):
     def _models(self) -> dict[str, Any]:
         models = self.clients.call("export", {}, reply=Record({"weights": WEIGHTS})).ok
         return {name: reply["weights"] for name, reply in models.items()}
+
+
+def discriminator(weights: Weights) -> Weights:
+    """What of a network all clients share."""
+    return {name: value for name, value in weights.items() if name.startswith(DISCRIMINATOR)}
 
 
 def client_means(own: Any) -> dict[str, float]:

@@ -1,8 +1,11 @@
 """The coordinator: keeps a run going over sites that come and go.
 
 A run is a chain of jobs. A job does not take back a site that was lost, so when a lost site is
-there again the coordinator saves, starts a new job with all sites, and goes on from a checkpoint in
-which all have a part. When too few sites are left, or the server itself is gone, it waits.
+there again the coordinator saves, starts a new job with all sites, and goes on. Where sums are
+secure the site is brought up to date and joins the next round: a sum that was made again with it
+would show its part. Without protection the run goes back to the last checkpoint in which all have a
+part, and comes to the same weights as an undisturbed one. When too few sites are left, or the
+server itself is gone, it waits.
 """
 
 import time
@@ -127,6 +130,7 @@ class Coordinator:
             folder=self._folder.checkpoints,
             patience=place.patience_s,
             connected=session.connected,
+            absent=[name for name in self._sites if name not in sites],
         )
         try:
             federation.open(self._opening(federation))

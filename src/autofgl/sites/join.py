@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from autofgl.runtime.method import Method
 
 _log = logging.getLogger("autofgl.site")
-#: What the server learns where the reason is the graph's.
-_GRAPH = "its graph does not fit this run: the reason is in the site's log"
 #: Longest text of a network.
 _LONGEST_NETWORK = 10_000
 
@@ -67,7 +65,7 @@ class SiteConfig(BaseModel):
         write_text(kit / "local" / SITE_FILE, json.dumps(self.model_dump(), indent=2) + "\n")
 
 
-class Opening(BaseModel):
+class _RunRequest(BaseModel):
     """What the server asks a site for; whatever else it says is nobody's business here."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
@@ -99,24 +97,25 @@ class LocalSite:
             raise Refused(f"runs autofgl {__version__}, the coordinator {theirs}: install the same")
         if self._policy.closed:
             raise Refused(CLOSED)
-        with _kept_in_the_log():
+        with _reason_for_the_log():
             graph = load_graph(self._config.graph)
         return {"classes": graph.classes, "features": graph.num_features}
 
     def build(self, payload: Payload, context: Context) -> Party:
         """The party that the server asks for, if the policy and the method allow it."""
         policy = self._policy
-        with _told_to_the_server():
-            asked = validated(Opening, dict(payload), "opening: ")
+        with _reason_for_the_server():
+            asked = validated(_RunRequest, dict(payload), "opening: ")
             policy.check_method(asked.method, asked.secure)
-            method = find_method(asked.method)
+            with _reason_for_the_log("the method cannot be loaded here"):
+                method = find_method(asked.method)
             policy.check_protection(method, asked.method, asked.secure)
             policy.check_parties(context.parties, self._config.sites)
             policy.check_classes(asked.classes)
             own = {k: v for k, v in asked.settings.items() if k not in method.Settings.server_only}
             settings = validated(method.Settings, own, "setting ")
         sizes = {"classes": asked.classes, "seed": asked.seed}
-        with _kept_in_the_log():
+        with _reason_for_the_log():
             graph = load_client(self._config.graph, context.name, context.parties, **sizes)
         run = _AskedRun(method, settings, asked.secure, context.parties, graph, policy)
         run.check()
@@ -124,7 +123,8 @@ class LocalSite:
         self._check_same(folder / f"{self._config.name}.graph", graph)
         sent = SentBytes(folder / f"{self._config.name}.bytes", policy)
         make = method.party(graph, settings, asked.seed, asked.secure)
-        party = make(replace(context, min_parties=policy.min_parties))
+        with _reason_for_the_server():
+            party = make(replace(context, min_parties=policy.min_parties))
         _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
                   len(context.parties), asked.secure)  # fmt: skip
         return PolicedParty(party, run.check_recipe, sent)
@@ -152,18 +152,18 @@ class _AskedRun:
         sizes = self.graph.num_features, self.graph.classes
         outlines = [ClientGraph.outline(name, *sizes) for name in self.parties]
         graphs = [self.graph if one.name == self.graph.name else one for one in outlines]
-        with _told_to_the_server():
+        with _reason_for_the_server():
             self.policy.check_settings(self.settings, self.secure, len(self.parties))
             self.policy.check_parameters(self.method.parameters(self.graph, self.settings))
             self.method.check(outlines, self.settings, self.secure)
-        with _kept_in_the_log():
+        with _reason_for_the_log():
             self.method.check(graphs, self.settings, self.secure)
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuse a network or settings that come later, as those of the opening would be."""
         if len(recipe.network) > _LONGEST_NETWORK:
             raise Refused("the text of a network is too long")
-        with _told_to_the_server():
+        with _reason_for_the_server():
             settings = recipe.apply(self.settings)
             self.policy.check_settings(settings, self.secure, len(self.parties))
             count = self.method.recipe_parameters(self.graph, self.settings, recipe)
@@ -171,7 +171,7 @@ class _AskedRun:
 
 
 @contextmanager
-def _told_to_the_server() -> Iterator[None]:
+def _reason_for_the_server() -> Iterator[None]:
     """Refuse with a text that speaks of nothing but what the server has sent."""
     try:
         yield
@@ -180,10 +180,10 @@ def _told_to_the_server() -> Iterator[None]:
 
 
 @contextmanager
-def _kept_in_the_log() -> Iterator[None]:
+def _reason_for_the_log(shown: str = "its graph does not fit this run") -> Iterator[None]:
     """Refuse without the text, which may speak of paths, nodes and labels of this site."""
     try:
         yield
     except UserError as error:
         _log.warning("refused: %s", error)
-        raise Refused(_GRAPH) from error
+        raise Refused(f"{shown}: the reason is in the site's log") from error

@@ -33,6 +33,9 @@ POLICY_FILE = "policy.yaml"
 #: What the server learns of a site whose owner has not said yet what it takes part in.
 CLOSED = "policy: nothing is allowed here yet: the owner of the site says what, autofgl site init"
 
+#: Characters of a reason: parts of it may be the server's own words.
+_LONGEST_REASON = 300
+
 
 class Policy(BaseModel):
     """A site's own rules; a limit of 0 is none."""
@@ -63,6 +66,8 @@ class Policy(BaseModel):
     """Bytes of a message that is read."""
     max_bytes: int = Field(default=100_000_000_000, ge=0)
     """Bytes that this site sends in a run."""
+    max_epsilon: int = Field(default=0, ge=0)
+    """Largest epsilon of differential privacy (--dp) of a run; 0: a run need not have any."""
 
     #: What the names in a list may be.
     _choices: ClassVar[Mapping[str, Collection[str]]] = {"methods": METHODS, "secure": MODES}
@@ -70,8 +75,8 @@ class Policy(BaseModel):
     @classmethod
     def read(cls, path: Path) -> "Policy":
         """The policy in a YAML file, closed if there is none; a mistake is a ``UserError``."""
-        said = path.exists() and any(map(_says_something, path.read_bytes().splitlines()))
-        return cls.of(read_config_file(path) if said else {}, f"{path}: ")
+        values = read_config_file(path, may_be_empty=True) if path.exists() else {}
+        return cls.of(values, f"{path}: ")
 
     @classmethod
     def of(cls, values: dict[str, Any], where: str = "") -> "Policy":
@@ -109,7 +114,7 @@ class Policy(BaseModel):
     def check_parties(self, parties: Sequence[str], known: Collection[str]) -> None:
         """Refuse parties that the kit or the policy does not name, and too few of them."""
         try:
-            check_names(parties, "party")
+            check_names(parties, "site")
         except UserError as error:
             raise Refused(str(error)) from error
         allowed = [name for name in known if not self.parties or name in self.parties]
@@ -117,8 +122,8 @@ class Policy(BaseModel):
             if name not in allowed:
                 raise _refuse("parties", f"'{name}' is no site that is known here", allowed)
         if len(parties) < self.min_parties:
-            told = f"{len(parties)} parties are fewer than this site asks for"
-            raise _refuse("min_parties", told, self.min_parties)
+            reason = f"{len(parties)} parties are fewer than this site asks for"
+            raise _refuse("min_parties", reason, self.min_parties)
 
     def check_settings(self, settings: Any, secure: str, parties: int) -> None:
         """Refuse settings that show too much of the site, or ask too much of it."""
@@ -127,8 +132,12 @@ class Policy(BaseModel):
                 raise _refuse("allow", f"{text} is not allowed", self.allow)
         for key, count in _contributors(settings, parties).items():
             if secure != "none" and count < self.min_parties:
-                told = f"{key}: a sum of {count} parties might be revealed"
-                raise _refuse("min_parties", f"{told}: raise it", self.min_parties)
+                reason = f"{key}: a sum of {count} parties might be revealed"
+                raise _refuse("min_parties", f"{reason}: raise it", self.min_parties)
+        epsilon = getattr(settings, "dp_epsilon", 0)
+        if self.max_epsilon and not 0 < epsilon <= self.max_epsilon:
+            reason = f"dp_epsilon={epsilon:g} is too little privacy" if epsilon else "there is none"
+            raise _refuse("max_epsilon", f"{reason}: give --dp epsilon", self.max_epsilon)
         rounds = settings.total_rounds
         if self.max_rounds and rounds > self.max_rounds:
             raise _refuse("max_rounds", f"{rounds} rounds are too many", self.max_rounds)
@@ -141,8 +150,8 @@ class Policy(BaseModel):
     def check_parameters(self, count: int) -> None:
         """Refuse networks that are too large."""
         if self.max_parameters and count > self.max_parameters:
-            told = f"{count} parameters are too many"
-            raise _refuse("max_parameters", told, self.max_parameters)
+            reason = f"{count} parameters are too many"
+            raise _refuse("max_parameters", reason, self.max_parameters)
 
     def check_sent(self, count: int) -> None:
         """Refuse to send more bytes in a run."""
@@ -168,12 +177,8 @@ def disclosed(settings: Any) -> list[str]:
     Methods of one's own declare theirs, as ours do (``TrainSettings.discloses``).
     """
     given = getattr(type(settings), "discloses", {}).items()
-    texts = [key if value is True else f"{key}={value}" for key, value in given]
-    return [
-        text
-        for text, (key, value) in zip(texts, given, strict=True)
-        if getattr(settings, key) == value
-    ]
+    active = [(key, value) for key, value in given if getattr(settings, key) == value]
+    return [key if value is True else f"{key}={value}" for key, value in active]
 
 
 def _contributors(settings: Any, parties: int) -> dict[str, int]:
@@ -190,19 +195,16 @@ def _contributors(settings: Any, parties: int) -> dict[str, int]:
     return fewest
 
 
-def _says_something(line: bytes) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith(b"#")
-
-
 def _quoted(text: str) -> str:
     return text if re.fullmatch(r"[\w=-]+", text) else json.dumps(text, ensure_ascii=False)
 
 
-def _refuse(rule: str, told: str, allowed: object) -> Refused:
+def _refuse(rule: str, reason: str, allowed: object) -> Refused:
     """A refusal that names the rule; what the rule says stays in the site's log."""
+    reason = "".join(char if char.isprintable() else "?" for char in reason[:_LONGEST_REASON])
     shown = ", ".join(allowed) or "none" if isinstance(allowed, tuple | list) else allowed
-    _log.warning("policy: %s: %s (allowed: %s)", rule, told, shown)
-    return Refused(f"policy: {rule}: {told}")
+    _log.warning("policy: %s: %s (allowed: %s)", rule, reason, shown)
+    return Refused(f"policy: {rule}: {reason}")
 
 
 #: A new site's policy: strict, and closed.

@@ -152,4 +152,6 @@ def site_status(coordinator: Path, sites: Sequence[str]) -> dict[str, str]:
 def _last_lines(path: Path, count: int) -> str:
     if not path.is_file():
         return ""
-    return "\n".join(path.read_text(errors="replace").splitlines()[-count:])
+    lines = path.read_text(errors="replace").splitlines()[-count:]
+    # A log may have words of others in it, and they may mean something to a terminal.
+    return "\n".join("".join(c if c.isprintable() else "?" for c in line) for line in lines)

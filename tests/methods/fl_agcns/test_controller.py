@@ -285,7 +285,7 @@ def test_a_budget_leaves_time_to_evolve(
     first = np.array_equal(method.search._sample(2), sampled[2])
     assert first, "the second generation sampled its codes"
     assert not np.array_equal(method.search.population, sampled[2]), "the third evolved them"
-    assert method.search._warmup == 2
+    assert method.search.warmup == 2
 
 
 def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:

@@ -165,3 +165,36 @@ def test_a_contribution_of_another_kind_is_left_out() -> None:
     total = network.server.total("t", network.contribute("t", vectors), network.ask)
     assert total.contributors == ("p00", "p01", "p03")
     assert total.wrong == ("p02",)
+
+
+@pytest.mark.parametrize("idle", [(), ("p03",), ("p00",)])
+@pytest.mark.parametrize("odd", ["", "p01", "p03", "p00"])
+def test_parties_must_have_been_told_the_same_unless_they_contribute_zeros(
+    idle: tuple[str, ...], odd: str
+) -> None:
+    network = SumNetwork("ckks", 4, threshold=3).ready()
+
+    def sent(reveal: Any) -> dict[str, Payload]:
+        return {
+            name: carry(
+                client.protect(
+                    reveal,
+                    {"w": np.ones(4)},
+                    reveal=reveal,
+                    active=name not in idle,
+                    told=b"lie" if name == odd else b"truth",
+                )
+            )
+            for name, client in network.clients.items()
+        }
+
+    sealed = network.server.seal("parties", sent("parties"), network.ask)
+    if not odd or odd in idle:
+        assert network.server.total("server", sent("server"), network.ask).vectors["w"][0] == 4
+        assert network.clients["p02"].open(carry(sealed))["w"][0] == 4
+    else:
+        with pytest.raises(SecureSumError, match="none of them decrypted"):
+            network.server.total("server", sent("server"), network.ask)
+        assert any("told the parties different things" in why for why in network.refusals)
+        with pytest.raises(SumRefused, match="told the parties different things"):
+            network.clients["p02"].open(carry(sealed))

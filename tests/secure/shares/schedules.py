@@ -33,7 +33,7 @@ from autofgl.secure import Reveal, SecureSumError, make_client, make_server
 from autofgl.secure.shares.client import VIEW, SharesClient
 
 _SIZES = [(n, t) for n in range(2, 8) for t in range(n // 2 + 1, n + 1) if t > 1]
-_REUSES = 40  # schedules with one set of clients
+_REUSES = 300  # schedules with one set of clients
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def _changed(value: Any, random: Random) -> Any:
 def cheat(server: HostileServer, random: Random, number: int) -> Outcome:
     """Two names of sums, a few stories of each, and messages in any order."""
     client = server.clients[server.parties[0]]
-    fewest = client._fewest
+    fewest = client.fewest
     tags = [f"{number}-a", f"{number}-b"]
     vectors, idle, stories = {}, {}, {}
     for tag in tags:

@@ -186,6 +186,7 @@ def test_new_clients_only_adapt(small_graph: ClientGraph, secure: str) -> None:
             messages.append((op, "weights" in payload))
 
     settings: dict[str, Any] = {"new_clients": 1, "tasks": 1, "rounds": 8, "lr": 0.05}
+    settings["secure_threshold"] = 2  # two clients train: by default three would be asked for
     method = make("graphfl", clients, secure=secure, observer=watch, **settings)
     rows = rounds(method, 8)
     assert all(row["clients"] == 2 for row in rows)

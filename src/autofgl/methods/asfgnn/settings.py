@@ -11,6 +11,7 @@ from autofgl.runtime.settings import ClientsSettings, Count, Share, TrainSetting
 from autofgl.search.genes import Float, Gene, Integer, LogFloat, Ordinal
 from autofgl.search.searcher import SearchError
 from autofgl.search.space import SearchSpace
+from autofgl.secure.accountant import Releases
 
 #: What each client may have a value of its own for.
 OWN = ("dropout", "weight_decay", "layers", "lr")
@@ -47,6 +48,11 @@ class SFGNNSettings(ClientsSettings, TrainSettings):
     """put every client's whole network into the run folder; else message passing never leaves its
     client"""
 
+    @property
+    def releases(self) -> Releases | None:
+        """An update in every round, and figures once, at the end; none if networks are sent."""
+        return None if self.collect_models else Releases(self.rounds, 1)
+
 
 class ASFGNNSettings(SFGNNSettings):
     """Trials of SFGNN with hyperparameters that a searcher proposes, then a training to keep."""
@@ -72,6 +78,15 @@ class ASFGNNSettings(SFGNNSettings):
     """values of lr; empty: not tuned"""
     tune_hidden: str = "64,128,256,512"
     """values of hidden, common to all clients; empty: not tuned"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """Those of every trial, and of the training."""
+        trained = super().releases
+        if trained is None:
+            return None
+        updates = self.trials * self.trial_rounds + trained.updates
+        return Releases(updates, self.trials + trained.figures)
 
     @property
     def total_rounds(self) -> int:

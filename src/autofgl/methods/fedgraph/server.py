@@ -42,6 +42,7 @@ from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies,
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Record
 from autofgl.secure.keys import agree
+from autofgl.secure.noise import row_noise
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
 from autofgl.sharing.common import sized_spec
@@ -175,9 +176,11 @@ class FedGraph(Method):
         loss = float(mean.pop("loss")) if mean else 0.0
         self._weights = mean or self._weights
         row: Row = {"round": self.round, "phase": self._phase, "train_loss": loss, "cost": cost}
+        if self.clients.private:  # neither is told
+            row |= {"train_loss": None, "cost": None}
         row |= {"train_s": seconds, "val_accuracy": None, "test_accuracy": None}
         evaluates = self.round % self.settings.evaluate_every == 0 or self.round == self.rounds
-        if self._phase == "train" and evaluates:
+        if self._phase == "train" and evaluates and not self.clients.private:
             row |= self._judge(self.round)
         if self._policy is not None:
             delta = cost if self.settings.delta == "cost" else seconds
@@ -197,7 +200,11 @@ class FedGraph(Method):
         return {**row, "clients": len(self.clients.names)}
 
     def finish(self) -> Outcome:
-        """Report on the best weights."""
+        """Report on the best weights; with differential privacy on the last, which alone are
+        evaluated.
+        """
+        if self.clients.private:
+            self._best.round, self._best_weights = self.round, self._weights
         if self._best.round < 0:
             self._judge(self.round)
         replies = self._evaluate(self._best_weights, "final", describe=True)
@@ -214,9 +221,19 @@ class FedGraph(Method):
             self._spec,
             {"model": self._best_weights},
         )
+        if self.settings.dp_rows_epsilon:
+            outcome = replace(outcome, extra={**outcome.extra, "dp_rows": self._row_privacy()})
         if self._policy is None:
             return outcome
         return replace(outcome, files={"policy.afp": self._policy.to_bytes()})
+
+    def _row_privacy(self) -> dict[str, Any]:
+        """What is promised of every row that peers are shown."""
+        settings = self.settings
+        epsilon, delta, most = settings.dp_rows_epsilon, settings.dp_delta, settings.rows_of_a_node
+        noise = row_noise(epsilon, delta, most)
+        about = {"epsilon": epsilon, "delta": delta, "clip": settings.dp_rows_clip}
+        return {**about, "noise": noise, "rows_of_a_node": most}
 
     @cached_property
     def _server_test(self) -> ServerTest | None:
@@ -288,7 +305,10 @@ class FedGraph(Method):
         weights = {name: Array(value.shape) for name, value in self._weights.items()}
         forms = {**figures, **weights, "loss": Array((), -ROUNDING)}
         total = self.clients.total(report, replies.ok, "update", forms, ("cost", "axes"))
-        if self.secure != "none":
+        if self.clients.private:  # clients tell the change of the weights alone
+            share = total["share"]
+            total |= {name: total[name] + share * one for name, one in self._weights.items()}
+        elif self.secure != "none":
             self._require_near(report, total, replies)
         self.clients.cleared(replies.ok)
         return replies, dict(total)

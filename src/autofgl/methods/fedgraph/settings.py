@@ -15,6 +15,7 @@ from autofgl.runtime.settings import (
     TrainSettings,
     Whole,
 )
+from autofgl.secure.accountant import Releases
 
 Phase = Literal["profile", "episode", "train"]
 
@@ -43,7 +44,8 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     """rounds between two evaluations of the clients' nodes"""
     share: Literal["hidden", "all", "none"] = "hidden"
     """whose embeddings count across clients: those of hidden layers (the paper's), the first
-    convolution's too, or none"""
+    convolution's too, or none; with 'all' peers rebuild the raw features of nodes that they share
+    an edge with, with 'hidden' a part of them (see autofgl audit)"""
     sampler: Literal["ddpg", "full", "sage", "fastgcn", "fixed"] = "full"
     """who says what is sampled: a learned policy, nobody (full batch), GraphSAGE, FastGCN, or
     'keep'"""
@@ -92,6 +94,30 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     validation"""
     server_graph: str = ""
     """graph file of the server to judge by, where sites have their own"""
+
+    dp_rows_epsilon: NonNegative = 0
+    """differential privacy of each row that a peer is shown, over the whole run: ε; 0: none"""
+    dp_rows_clip: Positive = 1.0
+    """differential privacy: longer rows are scaled down to this norm"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """An update in every round, and figures once, at the end.
+
+        None if rows are shared: a client's rows are in the updates of others, which no bound on its
+        own covers; nor with a learned policy, which asks for more than sums of updates.
+        """
+        alone = self.share == "none" and self.sampler != "ddpg" and not self.server_share
+        return Releases(self.rounds, 1) if alone else None
+
+    @property
+    def rows_of_a_node(self) -> int:
+        """How often a run shows a row of a node to peers at most."""
+        shared = {"all": self.layers, "hidden": self.layers - 1, "none": 0}[self.share]
+        schedule = Schedule.of(self)
+        passes = (schedule.learning + schedule.training) * self.iterations
+        evaluations = schedule.learning + -(-self.rounds // self.evaluate_every) + 2
+        return max(shared * (passes + evaluations), 1)
 
     @field_validator("keep", "fanouts", mode="before")
     @classmethod

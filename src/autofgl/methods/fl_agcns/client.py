@@ -289,7 +289,9 @@ class FLAGCNSClient(SuperNetClient):
         share = self._train_field.measured / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(mean, share) | self.scale_vote(mean)
-        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
+        told = {"totals": payload["totals"], "codes": payload["codes"]}
+        sent = self.contribute(tag, update, reveal="parties", told=told)
+        return {**refused, "gradient": sent}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
@@ -297,7 +299,8 @@ class FLAGCNSClient(SuperNetClient):
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
         figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
-        return {**refused, "losses": self.contribute(tag, figures)}
+        told = {"totals": payload["totals"], "codes": payload["codes"]}
+        return {**refused, "losses": self.contribute(tag, figures, told=told)}
 
     def evolve(self, payload: Payload) -> Payload:
         """The client's optimizer (Algorithm 1, client lines 2 to 6).
@@ -318,7 +321,8 @@ class FLAGCNSClient(SuperNetClient):
             step = client_step(self._codes, own, shared, self._memo, payload["quota"], rng, ways)
             self._own, best = step.population, step.best
         figures = self._figures(shared[len(shared) - children :], payload)
-        protected = self.contribute(f"children-{payload['generation']}", figures)
+        told = {"totals": payload["totals"], "shared": shared}
+        protected = self.contribute(f"children-{payload['generation']}", figures, told=told)
         return {"codes": best, "losses": protected}
 
     def take_gradient(self, payload: Payload) -> Payload:

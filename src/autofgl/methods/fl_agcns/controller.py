@@ -96,13 +96,15 @@ class FLAGCNS(Method):
         """Draw the first population."""
         self.search.setup()
 
-    def pace(self, spent: float) -> None:
+    def pace(self, spent: float) -> bool:
         """End the warm-up while there is time to evolve, and the generations for trials."""
+        before = self.search.warmup, self._generations
         share = self.settings.search_share if self.settings.trials else 1.0
         if spent >= WARMUP_SHARE * share:
             self.search.end_warmup()
         if self.settings.trials and spent >= share:
             self._end_generations()
+        return before != (self.search.warmup, self._generations)
 
     def wrap_up(self) -> None:
         """The budget is spent: end search and trials, and train the best."""

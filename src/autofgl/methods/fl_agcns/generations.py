@@ -36,7 +36,7 @@ def figure_forms(codes: int) -> dict[str, Form]:
 class Generations(Saved):
     """The population P, and how it gets from one generation to the next."""
 
-    saved = ("count", "_warmup", "_totals", "_val_counts", "_tables", "population", "_values")
+    saved = ("count", "warmup", "_totals", "_val_counts", "_tables", "population", "_values")
 
     def __init__(self, clients: Clients, settings: FLAGCNSSettings, seed: int) -> None:
         self._clients = clients
@@ -46,7 +46,7 @@ class Generations(Saved):
         self.codes = make_codes(self.space)
         self.population: Any = None
         self.count = 0
-        self._warmup = settings.warmup
+        self.warmup = settings.warmup
         self._totals = [0, 0, 0]
         self._val_counts: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
@@ -73,7 +73,7 @@ class Generations(Saved):
         """One generation."""
         self.count += 1
         clock = _Clock(self._clients.federation.meter)
-        if self.count <= self._warmup:
+        if self.count <= self.warmup:
             self.population = self._sample(self.count)
         about = {"generation": self.count, "totals": self._totals}
         steps = range(self._settings.weight_steps)
@@ -85,7 +85,7 @@ class Generations(Saved):
         clock.lap("losses")
         share = self._share()
         row = self._row(figures, ranks(values), share)
-        if self.count <= self._warmup:
+        if self.count <= self.warmup:
             self._values = values
         else:
             self._evolve(values, share)
@@ -94,7 +94,7 @@ class Generations(Saved):
 
     def end_warmup(self) -> None:
         """Evolve from the next generation on."""
-        self._warmup = min(self._warmup, self.count)
+        self.warmup = min(self.warmup, self.count)
 
     def best_codes(self) -> list[str]:
         """The networks of the last P, best first (Algorithm 2, lines 19 to 22), each once.
@@ -197,7 +197,7 @@ class Generations(Saved):
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
         fixed = {"controller": 0.0, "clients": 1.0}
-        return fixed.get(self._settings.optimizers, gamma(max(self.count - self._warmup, 1)))
+        return fixed.get(self._settings.optimizers, gamma(max(self.count - self.warmup, 1)))
 
     def _row(self, figures: Mapping[str, Any], order: Any, share: float) -> Row:
         best = int(np.argmin(order))

@@ -17,6 +17,7 @@ from autofgl.runtime.settings import (
     Whole,
 )
 from autofgl.search.space import Codes
+from autofgl.secure.accountant import Releases
 
 
 class SpaceSettings(BaseModel):
@@ -55,6 +56,11 @@ class SpaceSettings(BaseModel):
 
 class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     """FL-AGCNS: SuperNet, federated evolution, final training."""
+
+    @property
+    def releases(self) -> Releases | None:
+        """None: clients tell which codes they prefer, and sums whose values have no bound."""
+        return None
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
 
@@ -155,6 +161,11 @@ class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
 
 class DartsSettings(SpaceSettings, FederatedTraining):
     """FL-Gradient: first-order DARTS over the SuperNet, then the final training."""
+
+    @property
+    def releases(self) -> Releases | None:
+        """None: clients tell which codes they prefer, and sums whose values have no bound."""
+        return None
 
     generations: Count = 250
     """architecture steps"""

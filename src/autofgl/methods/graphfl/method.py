@@ -17,6 +17,7 @@ from autofgl.nn.models.networks import count_parameters, empty_network
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.settings import model_spec
+from autofgl.secure import make_server
 from autofgl.sharing.meta.sharing import META, new_clients
 
 
@@ -30,7 +31,7 @@ class GraphFL(SharedTraining):
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """Somebody has to train, on two classes at least."""
         super().check(clients, settings, secure)
-        check_roles(clients, settings)
+        check_roles(clients, settings, secure)
 
 
 class GraphFLGA(SharedTraining):
@@ -49,7 +50,7 @@ class GraphFLGA(SharedTraining):
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """As GraphFL; a client's configuration is that of the last round."""
         super().check(clients, settings, secure)
-        check_roles(clients, settings)
+        check_roles(clients, settings, secure)
         if settings.select != "last":
             raise UserError(
                 f"select={settings.select}: a client's configuration is that of the last round, "
@@ -63,9 +64,16 @@ class GraphFLGA(SharedTraining):
         return replace(outcome, extra={**outcome.extra, "trials": sharing.trials})
 
 
-def check_roles(clients: Sequence[ClientGraph], settings: Any) -> None:
+def check_roles(clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
     """A UserError if new clients or unseen classes leave too little to train on."""
-    new_clients([graph.name for graph in clients], settings.new_clients)
+    names = [graph.name for graph in clients]
+    train = len(names) - len(new_clients(names, settings.new_clients))
+    fewest = make_server(secure, parties=names, threshold=settings.secure_threshold or None).fewest
+    if train < fewest:
+        raise UserError(
+            f"new_clients={settings.new_clients} leaves {train} clients that train, and --secure "
+            f"{secure} reveals no sum of fewer than {fewest}: lower one of them"
+        )
     if settings.unseen_classes > clients[0].classes - 2:
         raise UserError(
             f"unseen_classes={settings.unseen_classes} leaves fewer than two of the "

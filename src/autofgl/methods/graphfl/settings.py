@@ -16,6 +16,7 @@ from autofgl.runtime.settings import (
     Whole,
 )
 from autofgl.search.genetic import Breeding
+from autofgl.secure.accountant import Releases
 
 #: Networks whose parameters are slices of a wider one of their kind. Those of gat are not: its
 #: width is divided among heads.
@@ -75,6 +76,11 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     participation: float = Field(1.0, gt=0, le=1)
     """share of the clients that train in a round"""
 
+    @property
+    def releases(self) -> Releases | None:
+        """An update in every round, and figures once, at the end."""
+        return Releases(self.rounds, 1)
+
 
 class GraphFLGASettings(GraphFLSettings):
     """GraphFL's settings are the environment that a client begins with (section 4.2).
@@ -88,6 +94,11 @@ class GraphFLGASettings(GraphFLSettings):
 
     renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer", "optimisers": "optimizers"}
     discloses: ClassVar[dict[str, Any]] = {"mode": "threshold"}
+
+    @property
+    def releases(self) -> Releases | None:
+        """None: a client says how it configured itself in more than sums."""
+        return None
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""

@@ -11,7 +11,7 @@ from autofgl.report.charts.figures import Cells, bar_cell, class_counts, table, 
 from autofgl.report.charts.network import draw_network, network_svg
 from autofgl.report.numbers import NOTHING, Format, bytes_, count, is_number, percent, seconds, text
 from autofgl.report.page import Content, Safe, element, rich_text, scroll_region
-from autofgl.report.record import Row, RunRecord, pairs
+from autofgl.report.record import Row, RunRecord, only_dicts, pairs
 
 #: Main figures: key of the result, what it is called, how it is written.
 _MAIN: tuple[tuple[str, str, Format], ...] = (
@@ -40,7 +40,7 @@ _ELSEWHERE = frozenset(
     {
         "per_client", "traffic", "hyperparameters", "versions", "architecture", "finalists", "top",
         "trials", "front", "importance", "method", "dataset", "clients", "partition", "secure",
-        "seed", *(key for key, _, _ in _MAIN),
+        "seed", "dp", *(key for key, _, _ in _MAIN),
     }
 )  # fmt: skip
 
@@ -173,12 +173,48 @@ def other_results_section(run: RunRecord) -> Content:
 def privacy_section(run: RunRecord) -> Content:
     """What each party learns in a run like this one, by its method and its secure mode."""
     mode = str(run.config.get("secure", "none"))
-    sums = element("p", f"Secure sums: {_MODES.get(mode, mode)}.")
+    sums: list[Content] = [element("p", f"Secure sums: {_MODES.get(mode, mode)}.")]
+    if isinstance(run.result.get("dp"), dict):
+        sums.append(element("p", _noise_sentence(run.result["dp"])))
     parties = WHO_LEARNS_WHAT.get(run.method, ())
     if not parties:
-        return [sums, element("p", f"The documentation of {run.method} says who learns what.")]
+        other = element("p", f"The documentation of {run.method} says who learns what.")
+        return [*sums, other, _audit(run)]
     rows = [[party.who, rich_text(party.with_mode(mode != "none"))] for party in parties]
-    return [sums, table(Cells(("who", "learns"), rows), "Who learns what")]
+    return [*sums, table(Cells(("who", "learns"), rows), "Who learns what"), _audit(run)]
+
+
+def _audit(run: RunRecord) -> Content:
+    """What attacks on a short run with the same settings got, if there were any."""
+    leaks = only_dicts(run.audit.get("leaks"))
+    if not leaks:
+        command = element("code", "autofgl audit DIR")
+        return element("p", "No attacks were run on it: ", command, " measures them.")
+    rows = []
+    for leak in leaks:
+        numbers = [leak.get("figure"), leak.get("chance")]
+        figure, chance = (f"{one:.3g}" if is_number(one) else NOTHING for one in numbers)
+        named = f"{leak.get('measure')} {figure}" if leak.get("measure") else figure
+        words = [text(leak.get(key)) for key in ("who", "attack", "verdict", "got")]
+        rows.append([*words, named, chance])
+    headings = ("who", "attack", "verdict", "what it got", "measured", "by chance")
+    return [
+        element("p", f"Measured: {text(run.audit.get('summary'))}."),
+        table(Cells(headings, rows), "What attacks got"),
+    ]
+
+
+def _noise_sentence(spent: Row) -> str:
+    """What differential privacy promises of a run, and what noise its figures carry."""
+    kinds = spent.get("releases", {})
+    return (
+        f"Differential privacy of each client: ε = {text(spent.get('epsilon'))} at "
+        f"δ = {text(spent.get('delta'))}, of a budget of {text(spent.get('budget'))}, over "
+        f"{text(kinds.get('updates'))} summed updates and {text(kinds.get('figures'))} sums of "
+        "figures, searches included. It holds against the server together with "
+        f"{text(spent.get('colluders'))} of the clients. Accuracies and losses carry noise too; "
+        f"that of an accuracy has a standard deviation of {text(spent.get('accuracy_deviation'))}."
+    )
 
 
 def configuration_section(run: RunRecord) -> Content:

@@ -1,5 +1,6 @@
 """Binds ciphertexts to one sum: its header and its contributors; the package says why."""
 
+import hmac
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -49,6 +50,15 @@ class SumMasks:
                 "reader"
             )
         return integers
+
+    def code(self, text: bytes) -> int:
+        """A number modulo ``2**bits`` that names a text and means nothing to the server."""
+        digest = hmac.digest(self.key("code"), text, "sha256")
+        return int(self._centered(np.frombuffer(digest[:8], np.uint64))[0])
+
+    def equal(self, first: int, second: int) -> bool:
+        """Whether two numbers are the same, modulo ``2**bits``."""
+        return (first - second) % (1 << self.bits) == 0
 
     def _checksum(self, integers: NDArray[np.int64]) -> NDArray[np.uint64]:
         """The integers' product with a vector that the server does not know."""

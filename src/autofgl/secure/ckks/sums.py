@@ -7,6 +7,9 @@ A sum for the server is opened in two phases, both by contributors:
 - ``decrypt``: one of them is shown the confirmations. If t parties confirmed its own view, and what
   it decrypts is the sum of these very contributors, it tells the sum.
 
+A contributor also adds a number that names what the server told it before the sum, such as the
+model: the decrypting party refuses if others were told something else.
+
 So no two parties decrypt sums of one name with different contributors, whose difference would be
 somebody's vector, as long as fewer than 2t - n parties collude with the server. But a party that
 does has the key and the masks: it reads every vector. ``shares`` does not have this weakness.
@@ -47,8 +50,9 @@ from autofgl.secure.shares.groups import threshold_of
 from autofgl.secure.shares.views import CONFIRMATION_BYTES, View, confirm_view, confirmed_by
 
 #: Values that are encrypted besides those of the vectors: how many parties have more than zeros to
-#: contribute, and what the others are checked by.
-_MORE = 2
+#: contribute, what the server told these, and what all others are checked by.
+_MORE = 3
+_MOST_OPEN = 64  # sums of which a party remembers what it was told
 
 
 class CkksClient(KeyedClient):
@@ -63,6 +67,7 @@ class CkksClient(KeyedClient):
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
+        self._told: dict[str, int] = {}  # what the server told this party, if it was active
         self._phases |= {"confirm": self._confirm, "decrypt": self._decrypt}
 
     def protect(
@@ -72,16 +77,22 @@ class CkksClient(KeyedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
         layout, flat = flatten(vectors)
         header = Header(tag, self._ring.session, reveal, self._fixed_point.fraction_bits, layout)
         fields = header.to_payload()
-        integers = np.append(self._fixed_point.encode(flat), np.int64(active))
+        masks, code = self._masks(header), 0
+        integers = self._fixed_point.encode(flat)
         self._note(header, vectors, active)
+        if active:
+            code = self._told[tag] = masks.code(told)
+            while len(self._told) > _MOST_OPEN:
+                del self._told[next(iter(self._told))]
         position = self._ring.roster.index(self._ring.name)
-        masked = self._masks(header).mask(integers, position)
+        masked = masks.mask(np.append(integers, [np.int64(active), code]), position)
         return {**fields, "ciphertexts": self._ready().encrypt(masked)}
 
     def open(self, sealed: Payload) -> SumVectors:
@@ -95,6 +106,7 @@ class CkksClient(KeyedClient):
         super()._forget()
         self._cipher = None
         self._decrypted.clear()
+        self._told.clear()
 
     def _confirm(self, message: Payload) -> Payload:
         """Confirm who contributed to a sum, to every other party, once and for ever."""
@@ -106,6 +118,8 @@ class CkksClient(KeyedClient):
         header = self._server_header(message)
         if header.tag in self._decrypted:
             raise SumRefused(f"{self._ring.name} read '{header.tag}' before")
+        if header.tag not in self._told:
+            raise SumRefused(f"{self._ring.name} contributed zeros to '{header.tag}': ask another")
         view, given = self._view(header, message), take_bytes_by_name(message, "confirmations")
         confirmed = 1 + len(confirmed_by(view, self._ring, self._ring.peers, given))
         if confirmed < self._threshold:
@@ -149,13 +163,17 @@ class CkksClient(KeyedClient):
         ciphertexts = take_field(message, "ciphertexts", list)
         sums = self._ready().decrypt(ciphertexts, header.layout.size + _MORE)
         positions = [self._ring.roster.index(name) for name in view.contributors]
-        integers = self._masks(header).unmask(sums, positions)
-        if integers[-1] < self._fewest:
+        masks = self._masks(header)
+        integers = masks.unmask(sums, positions)
+        active, codes = integers[-2:].tolist()
+        if active < self._fewest:
             raise SumRefused(
                 f"{self._ring.name} reads sums of {self._fewest} or more parties that contribute "
-                f"more than zeros, '{header.tag}' has {integers[-1]}"
+                f"more than zeros, '{header.tag}' has {active}"
             )
-        return self._fixed_point.decode(integers[:-1])
+        if header.tag in self._told and not masks.equal(codes, active * self._told[header.tag]):
+            raise SumRefused(f"'{header.tag}': the server told the parties different things")
+        return self._fixed_point.decode(integers[:-2])
 
     def _masks(self, header: Header) -> SumMasks:
         digest, group_key = header.digest.hex(), self._ring.group_key

@@ -40,6 +40,6 @@ random; only all of them together say something. If one party is lost, the sum i
 view to agree on: a party answers once, with a share of each party or not at all, and of each party
 there is one share for it.
 
-The paper sends r_uv as a vector. Here r_uv is the ChaCha20 stream of a key that u draws for v and
-sends encrypted, so that a contribution is small, and the vectors travel once, in phase ``add``.
+The paper sends r_uv as a vector. Here r_uv is the AES-256-CTR stream of a key that u draws for v
+and sends encrypted, so that a contribution is small, and the vectors travel once, in phase ``add``.
 """

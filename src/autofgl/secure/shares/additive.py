@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from autofgl.secure import Array, Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
 from autofgl.secure.contributions import take_bytes_by_name, take_field, take_words
-from autofgl.secure.shares.client import MaskedClient
+from autofgl.secure.shares.client import ACTIVE, IDLE, MaskedClient, require_enough
 from autofgl.secure.shares.groups import Group
 from autofgl.secure.shares.masks import KEY_BYTES, SHARE, add_stream, subtract_stream
 from autofgl.secure.shares.server import MaskedServer, MaskedSum
@@ -23,7 +23,7 @@ class AdditiveClient(MaskedClient):
         self._fewest = max(settings.at_least(2), settings.min_parties)
         count = len(settings.parties)
         super().__init__(name, settings, count, (Group(0, settings.parties, count),))
-        self._own: dict[str, tuple[NDArray[np.uint64], bool]] = {}
+        self._own: dict[str, tuple[NDArray[np.uint64], bytes]] = {}
         self._phases["add"] = self._add
 
     def protect(
@@ -33,6 +33,7 @@ class AdditiveClient(MaskedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, own = self._encode(tag, vectors, reveal)
@@ -41,11 +42,13 @@ class AdditiveClient(MaskedClient):
         keys = {peer: os.urandom(KEY_BYTES) for peer in self._ring.peers}
         for key in keys.values():
             subtract_stream(own, key)
-        self._own[tag] = own, active
+        note = (
+            ACTIVE + told if active else IDLE + bytes(len(told))
+        )  # of one length: the server sees it
+        self._own[tag] = own, note
         while len(self._own) > _MOST_OPEN:
             del self._own[next(iter(self._own))]
-        flag = bytes([active])
-        boxes = {peer: self._ring.seal(peer, SHARE, tag, flag + key) for peer, key in keys.items()}
+        boxes = {peer: self._ring.seal(peer, SHARE, tag, key + note) for peer, key in keys.items()}
         return {**fields, "shares": boxes}
 
     def _forget(self) -> None:
@@ -60,17 +63,13 @@ class AdditiveClient(MaskedClient):
         if boxes.keys() != set(self._ring.peers):
             raise SumRefused(f"{self._ring.name} adds shares of '{tag}' of all parties only")
         shares = [self._ring.unseal(peer, SHARE, tag, box) for peer, box in boxes.items()]
-        if any(len(share) != 1 + KEY_BYTES for share in shares):
+        if any(len(share) <= KEY_BYTES for share in shares):
             raise SecureSumError(f"malformed share of '{tag}'")
-        active = self._own[tag][1] + sum(share[0] == 1 for share in shares)
-        if active < self._fewest:
-            raise SumRefused(
-                f"{self._ring.name} adds sums of {self._fewest} or more parties that contribute "
-                f"more than zeros, '{tag}' has {active}"
-            )
+        notes = [self._own[tag][1], *(share[KEY_BYTES:] for share in shares)]
+        require_enough(tag, self._ring.name, self._fewest, notes)
         words, _ = self._own.pop(tag)
         for share in shares:
-            add_stream(words, share[1:])
+            add_stream(words, share[:KEY_BYTES])
         return {"words": words}
 
 

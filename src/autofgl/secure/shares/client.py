@@ -47,8 +47,26 @@ _MOST_OPEN = 64  # sums of which a party keeps its own shares
 #: What a party notes in its ledger.
 VIEW = "view"
 
-#: What a contributor tells the others with its shares: whether it contributes more than zeros.
+#: What a contributor tells the others with its shares: whether it contributes more than zeros, and
+#: then a digest of what the server told it.
 ACTIVE, IDLE = b"\1", b"\0"
+
+
+def require_enough(tag: str, name: str, fewest: int, notes: Sequence[bytes]) -> None:
+    """Refuse a sum of too few parties, or of parties that the server told different things.
+
+    A server that hands out another model, or another weight, to one party could make the others'
+    parts known or next to nothing, and so read the one. Pasquini et al., "Eluding secure
+    aggregation in federated learning via model inconsistency", CCS 2022.
+    """
+    active = [note for note in notes if note[:1] == ACTIVE]
+    if len(active) < fewest:
+        raise SumRefused(
+            f"{name} opens sums of {fewest} or more parties that contribute more than zeros, "
+            f"'{tag}' has {len(active)}"
+        )
+    if len(set(active)) > 1:
+        raise SumRefused(f"'{tag}': the server told the parties different things")
 
 
 class MaskedClient(KeyedClient):
@@ -102,7 +120,8 @@ class _Sum:
     """What a party remembers of a sum that it contributed to."""
 
     header: bytes
-    active: bool
+    #: What the others get to know of it with its shares.
+    note: bytes
     #: The party's share of its own self mask.
     share: bytes
     #: Its share of its own cover, and of whose masks the cover is.
@@ -115,15 +134,20 @@ class SharesClient(MaskedClient):
     def __init__(self, name: str, settings: SumSettings) -> None:
         super().__init__(name, settings, threshold_of(settings), groups_of(settings))
         self._threshold = self._group.threshold
-        self._fewest = max(self._threshold, settings.min_parties)
+        self.fewest = max(self._threshold, settings.min_parties)
         self._sums: dict[str, _Sum] = {}
+        self._with_keys: tuple[bytes, tuple[str, ...]] = (b"", ())
         self._phases |= {"settle": self._settle, "confirm": self._confirm, "reveal": self._reveal}
 
     @property
     def _roster(self) -> tuple[str, ...]:
         """The parties of the group that have keys."""
-        members = set(self._group.members)
-        return tuple(name for name in self._ring.roster if name in members)
+        session, roster = self._with_keys
+        if session != self._ring.session:
+            members = set(self._group.members)
+            roster = tuple(name for name in self._ring.roster if name in members)
+            self._with_keys = self._ring.session, roster
+        return roster
 
     @property
     def _peers(self) -> tuple[str, ...]:
@@ -136,6 +160,7 @@ class SharesClient(MaskedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
+        told: bytes = b"",
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, words = self._encode(tag, vectors, reveal)
@@ -149,22 +174,23 @@ class SharesClient(MaskedClient):
                 apply = add_stream  # for those after this party
             else:
                 apply(words, self._ring.pair_key(peer, PAIR, tag))
-        share, dealt = self._deal(SELF, tag, secret, ACTIVE if active else IDLE)
-        self._sums[tag] = _Sum(header.digest, active, share)
+        note = (
+            ACTIVE + told if active else IDLE + bytes(len(told))
+        )  # of one length: the server sees it
+        share, dealt = self._deal(SELF, tag, secret, note)
+        self._sums[tag] = _Sum(header.digest, note, share)
         while len(self._sums) > _MOST_OPEN:
             del self._sums[next(iter(self._sums))]
         return {**fields, "words": words, **dealt}
 
     def open(self, sealed: Payload) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
+        found = super().open(sealed)
         header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
         view = self._own_view(header.tag, header.digest, names)
-        if view.contributors and self._ledger.get(header.tag, VIEW) not in (
-            None,
-            view.digest.hex(),
-        ):
-            raise SumRefused(f"{self._ring.name} confirmed other contributors to '{header.tag}'")
-        return super().open(sealed)
+        if view.contributors and self._ledger.get(view.tag, VIEW) not in (None, view.digest.hex()):
+            raise SumRefused(f"{self._ring.name} confirmed other contributors to '{view.tag}'")
+        return found
 
     def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> View:
         names = set(contributors)
@@ -219,15 +245,12 @@ class SharesClient(MaskedClient):
         cover_shares = self._open_shares(COVER, cover_tag(view.tag, lost), view, covers)
         own = self._sums.get(view.tag)
         if own is not None and self._ring.name in view.contributors:
-            shares[self._ring.name] = own.share, ACTIVE if own.active else IDLE
+            shares[self._ring.name] = own.share, own.note
             if own.cover[0] == lost:
                 cover_shares[self._ring.name] = own.cover[1], b""
-        active = sum(note == ACTIVE for _, note in shares.values())
-        if active < self._fewest:
-            raise SumRefused(
-                f"{self._ring.name} opens sums of {self._fewest} or more parties that contribute "
-                f"more than zeros, '{view.tag}' has {active}"
-            )
+        require_enough(
+            view.tag, self._ring.name, self.fewest, [note for _, note in shares.values()]
+        )
         told = {"shares": shares, "covers": cover_shares}
         return {
             key: {name: share for name, (share, _) in found.items() if share}
@@ -249,9 +272,9 @@ class SharesClient(MaskedClient):
         self._ring.require()
         tag, header = take_field(message, "tag", str), take_field(message, "header", bytes)
         names = set(take_names(message, "contributors"))
-        if len(names) < self._fewest or not names <= set(self._roster):
+        if len(names) < self.fewest or not names <= set(self._roster):
             raise SumRefused(
-                f"{self._ring.name} helps to open sums of {self._fewest} or more parties that it "
+                f"{self._ring.name} helps to open sums of {self.fewest} or more parties that it "
                 f"has keys with, not of {len(names)}"
             )
         own = self._sums.get(tag)

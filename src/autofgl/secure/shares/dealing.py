@@ -8,6 +8,7 @@ the blame.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from autofgl.secure import Payload, SecureSumError
 from autofgl.secure.contributions import take_bytes_by_name, take_field
@@ -30,15 +31,17 @@ class Deal:
     tag: str
     dealer: str
 
+    @cached_property
+    def _context(self) -> bytes:
+        return bind_parts("autofgl share", self.purpose, self.tag, self.dealer)
+
     def digest(self, holder: str, share: bytes) -> bytes:
         """Names a holder's share and says nothing of it: shares are random and long."""
-        parts = bind_parts("autofgl share", self.purpose, self.tag, self.dealer, holder, share)
-        return hashlib.sha256(parts).digest()[:_DIGEST_BYTES]
+        return hashlib.sha256(self._context + bind_parts(holder, share)).digest()[:_DIGEST_BYTES]
 
     def check(self, secret: bytes) -> bytes:
         """Lets the server see that it rebuilt the secret, and says nothing of it before."""
-        parts = bind_parts("autofgl check", self.purpose, self.tag, self.dealer, secret)
-        return hashlib.sha256(parts).digest()[:_DIGEST_BYTES]
+        return hashlib.sha256(self._context + bind_parts(secret)).digest()[:_DIGEST_BYTES]
 
 
 def deal_secret(

@@ -47,9 +47,9 @@ def threshold_of(settings: SumSettings) -> int:
 
 
 def groups_of(settings: SumSettings) -> tuple[Group, ...]:
-    """The groups of all parties; one up to :data:`MOST` parties."""
+    """The groups of all parties; one up to :data:`MOST` parties, or if one is asked for."""
     parties, threshold = settings.parties, threshold_of(settings)
-    if len(parties) <= MOST:
+    if len(parties) <= MOST or settings.one_group:
         return (Group(0, parties, threshold),)
     count = max(-(-len(parties) // MOST), len(parties) // USUAL)
     order = sorted(parties, key=lambda name: hashlib.sha256(name.encode()).digest())

@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
-from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from autofgl.secure import SecureSumError, SumSettings
@@ -28,7 +29,7 @@ _ZEROS = bytes(8 * _WORDS)
 
 
 def add_stream(words: NDArray[np.uint64], key: bytes) -> None:
-    """Add a key's ChaCha20 stream in place. A key serves for one sum only: the nonce is fixed."""
+    """Add a key's AES-256-CTR stream in place. A key serves for one sum only: it starts at 0."""
     _apply(np.add, words, key)
 
 
@@ -38,7 +39,7 @@ def subtract_stream(words: NDArray[np.uint64], key: bytes) -> None:
 
 
 def _apply(operation: np.ufunc, words: NDArray[np.uint64], key: bytes) -> None:
-    encryptor = Cipher(ChaCha20(key, bytes(16)), None).encryptor()
+    encryptor = Cipher(AES(key), CTR(bytes(16))).encryptor()
     buffer = np.empty(min(_WORDS, words.size), "<u8")
     for start in range(0, words.size, _WORDS):
         part = words[start : start + _WORDS]

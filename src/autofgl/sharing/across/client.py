@@ -1,6 +1,7 @@
 """The client half of convolution across clients (FedGraph, Algorithm 1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,9 +22,11 @@ from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
 from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.phases import PhasedParty
+from autofgl.runtime.private import noise_file
 from autofgl.runtime.state import restore_state, saved_state
+from autofgl.secure.noise import NoiseRecord, RowNoise
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.across.forward import Exchange, Pass, Surroundings
+from autofgl.sharing.across.forward import Exchange, Listener, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
 
 #: Sampled edges times width are summed in units of so many, for the secure modes' range.
@@ -54,7 +57,7 @@ class AcrossClient(Summing, PhasedParty):
         seed: int,
         secure: str,
     ) -> None:
-        super().__init__(context, secure, settings.secure_threshold)
+        super().__init__(context, secure, settings.secure_threshold, settings)
         self._name = graph.name
         self._settings = settings
         self._seed = seed
@@ -65,7 +68,13 @@ class AcrossClient(Summing, PhasedParty):
         self._features = input_features(graph, settings.normalize_features)
         near = Neighborhood.from_client(graph)
         self._around = Surroundings(
-            near, near.internal(), self._rows, self._exchange, {}, settings.share
+            near,
+            near.internal(),
+            self._rows,
+            self._exchange,
+            {},
+            settings.share,
+            _row_noise(context, settings),
         )
         masks = (graph.train_mask, graph.val_mask, graph.test_mask)
         self._nodes = [np.flatnonzero(mask) for mask in masks]
@@ -82,6 +91,7 @@ class AcrossClient(Summing, PhasedParty):
         self._ask: Payload = {}
         self._cost = 0
         self._axes: Axes | None = None
+        self._reference: Weights = {}
         self._tags: set[str] = set()
 
     def permit(self, op: str, payload: Payload) -> None:
@@ -90,6 +100,10 @@ class AcrossClient(Summing, PhasedParty):
             raise Refused(f"pass '{payload['tag']}' was made before")
         if op == "advance" and self._pass is None:
             raise Refused("no pass has begun")
+
+    def listen(self, listener: Listener) -> None:
+        """Show somebody every row that this client receives from others; for audits."""
+        self._around = replace(self._around, listener=listener)
 
     def agree(self, payload: Payload) -> Payload:
         """Answer a phase of the key exchange with the peers."""
@@ -134,6 +148,7 @@ class AcrossClient(Summing, PhasedParty):
         self._tags.add(payload["tag"])
         if "weights" in payload:
             self._load_weights(payload["weights"])
+            self._reference = self._weights() if self.private else {}
             self._cost = 0
         if "axes" in payload:
             self._axes = Axes.from_payload(payload["axes"])
@@ -167,6 +182,10 @@ class AcrossClient(Summing, PhasedParty):
         rows = {str(k): rows.numpy() for k, rows in self._around.last_rows.items()}
         own = saved_state(self, ("phase", "_optimizer"))
         state = {"weights": self._weights(), "rows": rows, **own}
+        if self.private is not None:
+            state["noise"] = self.private.record.state()
+        if self._around.noise is not None:
+            state["row_noise"] = self._around.noise.record.state()
         return state if self._axes is None else {**state, "axes": self._axes.to_payload()}
 
     def load_state(self, state: Payload) -> None:
@@ -176,6 +195,10 @@ class AcrossClient(Summing, PhasedParty):
         self._tags.clear()
         rows = {int(k): torch.from_numpy(rows.copy()) for k, rows in state["rows"].items()}
         self._around.last_rows.update(rows)
+        if self.private is not None:
+            self.private.record.load_state(state["noise"])
+        if self._around.noise is not None:
+            self._around.noise.record.load_state(state["row_noise"])
         if "axes" in state:
             self._axes = Axes.from_payload(state["axes"])
 
@@ -235,7 +258,8 @@ class AcrossClient(Summing, PhasedParty):
         update["cost"] = np.array(self._cost / COST_UNIT, np.float32)
         if self._axes is not None:
             update["axes"] = self._axes.moments(weights).astype(np.float32)
-        return {"update": self.contribute(self._ask["report"], update)}
+        reference = self._reference
+        return {"update": self.contribute(self._ask["report"], update, reference=reference)}
 
     def _report(self, done: Pass) -> Payload:
         """Metrics of all labeled nodes."""
@@ -269,3 +293,17 @@ class AcrossClient(Summing, PhasedParty):
     def _load_weights(self, weights: Weights) -> None:
         for name, value in self._values.items():
             np.copyto(value.numpy(), weights[name], casting="same_kind")
+
+
+def _row_noise(context: Context, settings: Any) -> RowNoise | None:
+    """Noise on the rows that peers are shown, if settings ask for it."""
+    if not settings.dp_rows_epsilon:
+        return None
+    record = NoiseRecord(noise_file(context.ledger, "rows"))
+    return RowNoise(
+        settings.dp_rows_epsilon,
+        settings.dp_delta,
+        settings.dp_rows_clip,
+        settings.rows_of_a_node,
+        record,
+    )

@@ -7,15 +7,18 @@ a pass receives is a constant to it: gradients end at the client's border.
 
 Notation: convolution k = 1..K maps h^(k) of the paper to h^(k+1), with K = L - 1. ``share=hidden``
 is the paper's: from the second convolution on neighbors at other clients count too (Eq. 3), in the
-first one only own ones do (Eq. 2), so that no raw feature travels.
+first one only own ones do (Eq. 2). No raw feature travels, but every row is a function of features
+with weights that the receiver has, and others come with every round: what peers can rebuild from
+them is in :mod:`autofgl.audit.rows`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -29,6 +32,11 @@ from autofgl.nn.models.networks import GCN
 from autofgl.nn.sampling.neighborhood import Block, Neighborhood
 from autofgl.nn.sampling.rules import Rule
 from autofgl.secure.keys import KeyRing, Terms
+from autofgl.secure.noise import RowNoise
+
+#: Shown a client's received rows, for audits: tag of the pass, convolution, owner, the owner's
+#: numbers of the nodes, and h W of each.
+Listener: TypeAlias = Callable[[str, int, str, Ints, npt.NDArray[np.float32]], None]
 
 
 class Exchange:
@@ -139,6 +147,8 @@ class Surroundings:
     exchange: Exchange
     last_rows: dict[int, Tensor]
     share: str
+    noise: RowNoise | None = None
+    listener: Listener | None = None
 
 
 class Pass:
@@ -202,9 +212,13 @@ class Pass:
             product = conv.lin.product(dropped)
             if self._shared(k):
                 rows, inputs = product.detach().numpy(), self._inputs[k]
-                wanted = self._wanted[k].items()
-                answers = {peer: rows[np.searchsorted(inputs, nodes)] for peer, nodes in wanted}
-                self._around.exchange.publish(self._topic("rows", k), answers)
+                topic, wanted = self._topic("rows", k), self._wanted[k]
+                if self._around.noise is not None and wanted:
+                    asked = np.unique(np.concatenate(list(wanted.values())))
+                    rows = self._around.noise.cover(topic, rows[np.searchsorted(inputs, asked)])
+                    inputs = asked
+                answers = {p: rows[np.searchsorted(inputs, nodes)] for p, nodes in wanted.items()}
+                self._around.exchange.publish(topic, answers)
                 yield
             block = self._blocks[k]
             self.output = block.matrix @ self._sources(k, product) + conv.bias
@@ -237,6 +251,9 @@ class Pass:
             rows = self._around.exchange.fetch(topic, peer, np.float32)
             if rows is not None and len(rows) == len(asked) * width:
                 last[asked] = rows.reshape(-1, width)
+                if self._around.listener is not None:
+                    remote = self._around.neighborhood.remote[asked]
+                    self._around.listener(self._tag, k, peer, remote, last[asked])
 
     def _by_owner(self, external: Ints) -> Iterator[tuple[str, Ints]]:
         """External nodes of each owner that has any; they are sorted by owner."""

@@ -76,6 +76,10 @@ class MetaClient(SharingClient):
         vectors = {**self.vectors(), "query_loss": np.array(loss, np.float32)}
         return weighted(vectors, share)
 
+    def reference(self) -> Mapping[str, Any]:
+        """The global weights."""
+        return self.vectors()
+
     def learn(self, payload: Payload) -> float:
         """Train for a round; the query loss."""
         return self.local.learn(payload["round"])

@@ -42,6 +42,7 @@ class NVFlare:
         keep_job: Whether the job goes on when the federation is closed, for another one.
         connected: Which sites are connected, and when each was last seen, to notice those that
             come back.
+        absent: Sites of the run that are not there, and may come back.
         limit: Largest answer that is read, in bytes; a site that sends more has failed.
     """
 
@@ -54,6 +55,7 @@ class NVFlare:
         patience: float = PATIENCE_S,
         keep_job: bool = False,
         connected: Callable[[], Mapping[str, float]] | None = None,
+        absent: Sequence[str] = (),
         limit: int = LARGEST_ANSWER,
     ) -> None:
         self.meter = Traffic()
@@ -66,6 +68,8 @@ class NVFlare:
         self._patience = patience
         self._limit = limit
         self._lost: dict[str, str] = {}
+        for name in absent:
+            self._expect(name)
         line.on_peer_traffic = lambda op, size: self.meter.count("peer", op, size)
 
     def hello(self, payload: Payload) -> dict[str, Payload]:
@@ -221,6 +225,10 @@ class NVFlare:
 
     def _lose(self, name: str, reason: str) -> None:
         self._lost[name] = reason
+        self._expect(name)
+
+    def _expect(self, name: str) -> None:
+        """Notice when a site is connected again."""
         if self._connected is not None:
             self._returns = self._returns or _ReturnWatch(self._connected)
             self._returns.expect(name)

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -124,8 +125,9 @@ class PartyHost:
             raise Refused(f"'{self._name}' is not among the parties of the run")
         try:
             identity = self._identity()
-        except UserError as error:
-            raise Refused(str(error)) from error
+        except UserError as error:  # it speaks of files of this site
+            _log.warning("refused: %s", error)
+            raise Refused("it cannot prove who it is: the reason is in the site's log") from error
         folder = self._folder / run
         self._states = PartyStates(folder)
         context = Context(
@@ -136,7 +138,12 @@ class PartyHost:
             identity=identity,
             ledger=folder / f"{self._name}.sums",
         )
-        party = self._builder.build(payload, context)
+        try:
+            party = self._builder.build(payload, context)
+        except Refused:
+            with suppress(OSError):  # whoever asks for what is refused leaves nothing here
+                folder.rmdir()
+            raise
         self._party = party
 
     def _checkpoint(self, payload: Payload) -> Payload:
