@@ -308,6 +308,7 @@ def test_a_target_of_bars_is_common_to_the_dataset(copy: Path) -> None:
         for row in rows:
             row["test_accuracy"] = row["test_accuracy"] and row["test_accuracy"] / 2
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        path.with_name("run.json").unlink()  # its digests would give the change away
     panels = (PANEL, replace(PANEL, name="toy-other", label="Other", level="other"))
 
     def targets(chart: ChartKind) -> dict[str, float]:
