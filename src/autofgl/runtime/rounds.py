@@ -36,8 +36,8 @@ from autofgl.runtime.state import Saved, restore_state, saved_state
 START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
-#: A training loss this many times the least so far makes a client suspect.
-CLIMBED = 1.5
+#: A training loss this many times the least so far, in so many rounds, makes a client suspect.
+CLIMBED, CLIMBING = 1.2, 3
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
@@ -292,6 +292,7 @@ class RoundEngine(Saved):
         self.diverged = False
         self._usual = UsualDistance()
         self._losses: list[float] = []
+        self._climbing = 0
         self._sound: set[str] = set()
         self._sealed_by: tuple[str, ...] = ()
         self._message: Payload = {}
@@ -461,21 +462,23 @@ class RoundEngine(Saved):
         self.sharing.clients.spoiled(error)
 
     def _watch(self, loss: float | None, contributors: tuple[str, ...]) -> None:
-        """Suspect a client if the training loss climbs far above what it was: of training nodes
-        that pull as they should it does not, of one that pushes the other way it does.
+        """Suspect a client when the training loss goes on climbing: nodes that pull as they should
+        do not make it, a client that pushes the other way does.
         """
         if loss is None:
             return
+        clients = self.sharing.clients
         self._losses = self._losses or [loss, loss]
         first, least = self._losses
-        if loss > CLIMBED * max(least, first / 3):
-            reason = "the training loss climbs"
-            error = SumOutOfBounds(f"{self.stage}metrics-{self.round}", reason, contributors)
-            if self.sharing.clients.can_spare:
-                self.sharing.clients.spoiled(error)
+        if loss <= CLIMBED * max(least, first / 3):
+            self._climbing = 0
+            self._losses = [first, min(least, loss)]
+            clients.cleared(self._sound)
             return
-        self._losses = [first, min(least, loss)]
-        self.sharing.clients.cleared(self._sound)
+        self._climbing += 1
+        if clients.can_spare and (clients.suspecting or self._climbing >= CLIMBING):
+            tag, reason = f"{self.stage}metrics-{self.round}", "the training loss climbs"
+            clients.spoiled(SumOutOfBounds(tag, reason, contributors))
 
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
