@@ -54,8 +54,7 @@ def peer_leaks(transcript: Transcript, graphs: Sequence[ClientGraph]) -> list[Le
     whose = f"{fewest.clients[0]}'s update" if alone else f"the sum of {len(fewest.clients)} others"
     verdict: Verdict = "everything" if alone else "partly"
     leak = Leak("curious peer", attack, verdict, whose, "clients in it", len(fewest.clients))
-    seen = [graph for graph in graphs if graph.name in fewest.clients]
-    return [leak, *_update_leaks("curious peer", [fewest], seen)]
+    return [leak, *_update_leaks("curious peer", [fewest], graphs)]
 
 
 def server_sights(transcript: Transcript, secure: str) -> list[Sight]:
@@ -290,7 +289,7 @@ def _word_leak(
             area = area_under_curve(scores[present], scores[~present])
             areas.append(max(area, 1 - area))
     if not areas:
-        return Leak(who, attack, "nothing", "updates have no first layer")
+        return Leak(who, attack, "nothing", "updates have no first layer, or all features occur")
     mean = float(np.mean(areas))
     own = all(len(sight.clients) == 1 for sight in sights)
     whose = "each client's training nodes" if own else "training nodes, from a sum of clients"

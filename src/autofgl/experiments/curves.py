@@ -74,7 +74,9 @@ class MeanPoint(NamedTuple):
 @lru_cache(maxsize=1024)
 def finished_history(folder: Path) -> list[dict[str, Any]]:
     """The history of a finished run, which stays as it is."""
-    return read_history(RunFolder(folder).history)
+    run = RunFolder(folder)
+    run.check_pages()
+    return read_history(run.history)
 
 
 def mean_curve(seeds: Iterable[Sequence[Any]], x: str, y: str) -> list[MeanPoint]:

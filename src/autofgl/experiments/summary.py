@@ -164,11 +164,14 @@ def _client_accuracies(folder: RunFolder) -> Figures:
     clients, in the uncut graph; it is computed once and kept in the folder.
     """
     result, kept = folder.read_result(), folder.path / "all-classes.json"
-    if not kept.exists():
-        write_text(kept, json.dumps(_all_classes_accuracy(folder)) + "\n")
+    try:
+        all_classes = json.loads(kept.read_text())
+    except (OSError, ValueError):
+        all_classes = _all_classes_accuracy(folder)
+        write_text(kept, json.dumps(all_classes) + "\n")
     own = [row["test_accuracy"] for row in result["per_client"] if row.get("test")]
     mean = result.get("mean_test_accuracy", statistics.mean(own) if own else None)
-    accuracies = (None if mean is None else float(mean), json.loads(kept.read_text()))
+    accuracies = (None if mean is None else float(mean), all_classes)
     return dict(zip(CLIENT_FIGURES, accuracies, strict=True))
 
 

@@ -102,15 +102,21 @@ class _Handler(BaseHTTPRequestHandler):
         """Answer."""
         if self.server.only_local and not self._is_local():
             self.send_error(HTTPStatus.FORBIDDEN, "this page is for this machine only")
-        elif self.path == "/":
-            self._send(render(RunRecord.read(self.server.folder), live=True))
-        elif self.path == "/content":
-            run = RunRecord.read(self.server.folder)
-            self._send(page_body(headline(run), run_sections(run)))
+        elif self.path in ("/", "/content"):
+            self._send_run()
         elif self.path == "/events":
             self._send_events()
         else:
             self.send_error(HTTPStatus.NOT_FOUND)
+
+    def _send_run(self) -> None:
+        try:
+            run = RunRecord.read(self.server.folder)
+        except UserError as error:
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, explain=str(error))
+            return
+        whole = self.path == "/"
+        self._send(render(run, live=True) if whole else page_body(headline(run), run_sections(run)))
 
     def log_message(self, format: str, *args: object) -> None:
         """Keep quiet: the terminal belongs to the user."""
@@ -139,8 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
             for message in events(self.server.folder):
                 self.wfile.write(message.encode())
                 self.wfile.flush()
-        except OSError:
-            return  # the browser is gone
+        except (OSError, UserError):
+            return  # the browser is gone, or a file of the run is damaged
 
 
 def progress(run: RunRecord) -> str:
