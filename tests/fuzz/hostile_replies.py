@@ -213,7 +213,6 @@ def _finish(method: Method) -> str:
             _require(bool(np.isfinite(value).all()), "weights are not finite")
     for reason in method.clients.dropped.values():
         _require(reason.isprintable() and len(reason) <= 300, f"reason: {reason!r}")
-        _require("/home" not in reason, f"reason tells a path: {reason!r}")
     return "finished"
 
 

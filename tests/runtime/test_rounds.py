@@ -138,7 +138,9 @@ def test_a_round_evaluates_what_it_begins_with(
 
 
 def test_the_best_round_is_kept_and_reported(small_clients: list[ClientGraph]) -> None:
-    method = make(Steps, small_clients, rounds=8)
+    method = make(
+        Steps, small_clients, rounds=8, min_clients=3
+    )  # its loss climbs, and nobody can be spared
     rounds(method, 8)
     losses = [val_loss(small_clients, value) for value in range(9)]
     best = int(np.argmin(losses))
@@ -168,7 +170,7 @@ def test_who_settles_knows_whether_the_last_is_the_best(
         if way == "down" and op == "conclude":
             seen.append(payload["last_is_best"])
 
-    method = make(Steps, small_clients, rounds=made, observer=watch)
+    method = make(Steps, small_clients, rounds=made, observer=watch, min_clients=3)
     rounds(method, made)
     method.finish()
     assert seen == [last] * 3

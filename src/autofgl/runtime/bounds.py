@@ -163,6 +163,11 @@ class Suspects:
         self._cleared = False
         self.aside: frozenset[str] = frozenset()
 
+    @property
+    def active(self) -> bool:
+        """Whether anybody is suspect."""
+        return bool(self._names)
+
     def spoiled(self, contributors: Iterable[str], names: Collection[str], most: int) -> str:
         """A sum was out of bounds. The client that spoiled it, if it is known by now; else some are
         left ``aside`` from now on, ``most`` at a time.

@@ -236,6 +236,11 @@ class Clients:
         self._convict(self._suspects.spoiled(error.contributors, self.federation.parties, most))
 
     @property
+    def suspecting(self) -> bool:
+        """Whether a client is looked for that spoils sums."""
+        return self._suspects.active
+
+    @property
     def can_spare(self) -> bool:
         """Whether rounds can go on with some clients left aside."""
         fewest = max(self.fewest, self._settings.min_clients)

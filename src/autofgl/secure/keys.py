@@ -333,7 +333,9 @@ def _agreed(answers: Mapping[str, Payload], session: KeySession) -> tuple[str, .
     return tuple(
         name
         for name in session.roster
-        if name in answers and answers[name].get("session") == session.name
+        if name in answers
+        and isinstance(told := answers[name].get("session"), bytes)
+        and told == session.name
     )
 
 
