@@ -17,7 +17,7 @@ import numpy as np
 
 from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.bounds import ROUNDING, SumOutOfBounds, UsualDistance, distance
+from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, distance
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
@@ -38,8 +38,6 @@ ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far, in so many rounds, makes a client suspect.
 CLIMBED, CLIMBING = 1.2, 3
-#: The same of a single client's, where the server sees it.
-CLIMBED_ALONE = 3.0
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
@@ -279,7 +277,6 @@ class RoundEngine(Saved):
         "sharing",
         "_usual",
         "_losses",
-        "_own_losses",
         "_message",
         "_each",
         "reference",
@@ -295,7 +292,6 @@ class RoundEngine(Saved):
         self.diverged = False
         self._usual = UsualDistance()
         self._losses: list[float] = []
-        self._own_losses: dict[str, list[float]] = {}
         self._climbing = 0
         self._sound: set[str] = set()
         self._sealed_by: tuple[str, ...] = ()
@@ -467,14 +463,12 @@ class RoundEngine(Saved):
 
     def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> None:
         """Suspect a client when the training loss goes on climbing: nodes that pull as they should
-        do not make it, a client that pushes the other way does. A network on trial may diverge.
+        do not make it, a client that pushes the other way does. A network on trial may diverge;
+        and where the server sees single updates it judges by them.
         """
         clients = self.sharing.clients
-        alone = clients.secure == "none"
         climbs = False
-        if alone and "trial" not in self._message:
-            self._watch_each(replies)
-        elif loss is not None and "trial" not in self._message:
+        if loss is not None and clients.secure != "none" and "trial" not in self._message:
             self._losses = self._losses or [loss, loss]
             first, least = self._losses
             climbs = loss > CLIMBED * max(least, first / 3)
@@ -485,24 +479,6 @@ class RoundEngine(Saved):
         elif clients.can_spare and (clients.suspecting or self._climbing >= CLIMBING):
             tag, reason = f"{self.stage}metrics-{self.round}", "the training loss climbs"
             clients.spoiled(SumOutOfBounds(tag, reason, tuple(replies)))
-
-    def _watch_each(self, replies: Mapping[str, Payload]) -> None:
-        """The same where the server sees the figures of every client: leave one out whose training
-        loss is :data:`CLIMBED_ALONE` times what it was and what that of the others is.
-        """
-        key = "update" if self.sharing.one_sum else "metrics"
-        parts = self.sharing.clients.own_parts(replies, key)
-        sums = {name: part["metrics"][:3] for name, part in parts.items() if part["metrics"][2] > 0}
-        loss, _, count = np.sum([*sums.values(), np.zeros(3)], axis=0)
-        bad: dict[str, str] = {}
-        for name, (own, _, nodes) in sums.items():
-            mean, others = own / nodes, (loss - own) / max(count - nodes, ROUNDING)
-            first, rounds = self._own_losses.get(name, [mean, 0])
-            climbs = mean > CLIMBED_ALONE * max(first, others) and len(sums) > 2
-            self._own_losses[name] = [float(first), rounds + 1 if climbs else 0]
-            if climbs and rounds + 1 >= CLIMBING:
-                bad[name] = "its training loss climbs, and that of the others does not"
-        self.sharing.clients.leave_out(bad, len(sums))
 
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
