@@ -116,7 +116,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(UserError, match="disk full"):
         save_graph(path, whole())
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -127,13 +127,16 @@ def scale_vote(gradient: Mapping[str, Any]) -> dict[str, Any]:
 def plausible_gradient(opened: Mapping[str, Any]) -> bool:
     """Whether a sum of weighted gradients with votes can be one; whoever opens it decides alike.
 
-    Shares add up to at most one, votes are whole, and the average is at most :data:`FAR` times as
-    large as half of the clients say of theirs. By the triangle inequality it is not even as large
-    as the largest.
+    Shares add up to at most one for each vote (clients that came back are not among the nodes that
+    were counted), votes are whole, and the average is at most :data:`FAR` times as large as half of
+    the clients say of theirs. By the triangle inequality it is not even as large as the largest.
     """
-    if sum_fault(opened, {"share": share_form(), "scale": Array((2 * _OCTAVES,), -ROUNDING)}):
+    if sum_fault(opened, {"scale": Array((2 * _OCTAVES,), -ROUNDING)}):
         return False
-    votes, share = opened["scale"], float(opened["share"])
+    votes = opened["scale"]
+    if sum_fault(opened, {"share": share_form(max(1.0, float(votes.sum())))}):
+        return False
+    share = float(opened["share"])
     if np.abs(votes - np.rint(votes)).max() > 1e-3:
         return False
     if share <= ROUNDING or votes.sum() < 0.5:

@@ -125,29 +125,8 @@ class TrainSettings(BaseModel):
         return {**PLAIN, **given} if given.get("protocol") == "plain" else given
 
 
-class PrivacySettings(BaseModel):
-    """Noise, so that a model and its figures say little about any one client."""
-
-    model_config = CONFIG
-
-    dp_epsilon: NonNegative = 0
-    """differential privacy of a whole client over the whole run, searches included: ε; 0: none"""
-    dp_delta: float = Field(default=1e-5, gt=0, lt=1)
-    """differential privacy: δ, which has to be less than 1 over the number of clients"""
-    dp_clip: Positive = 1.0
-    """differential privacy: norm that every client's update is brought to, a gradient's or that of
-    the change of its weights; no round moves the weights farther than this, but for noise"""
-    dp_colluders: Whole = 1
-    """differential privacy: clients that may tell the server or each other their own noise"""
-
-    @property
-    def releases(self) -> Releases | None:
-        """Sums that a whole run releases; none if nothing would say how large their values are."""
-        return None
-
-
-class ClientsSettings(PrivacySettings):
-    """How many clients it takes, and for how long the server waits for them."""
+class ClientsSettings(BaseModel):
+    """How many clients it takes, how long the server waits for them, and what noise hides them."""
 
     model_config = CONFIG
 
@@ -163,6 +142,20 @@ class ClientsSettings(PrivacySettings):
     combine: Literal["mean", "median", "trimmed"] = "mean"
     """how the clients' updates become one, with secure=none: their weighted mean, or the median or
     trimmed mean of each coordinate, in which every client counts the same"""
+    dp_epsilon: NonNegative = 0
+    """differential privacy of a whole client over the whole run, searches included: ε; 0: none"""
+    dp_delta: float = Field(default=1e-5, gt=0, lt=1)
+    """differential privacy: δ, which has to be less than 1 over the number of clients"""
+    dp_clip: Positive = 1.0
+    """differential privacy: norm that every client's update is brought to, a gradient's or that of
+    the change of its weights; no round moves the weights farther than this, but for noise"""
+    dp_colluders: Whole = 1
+    """differential privacy: clients that may tell the server or each other their own noise"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """Sums that a whole run releases; none if nothing would say how large their values are."""
+        return None
 
 
 class AveragingSettings(BaseModel):
