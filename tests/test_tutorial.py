@@ -48,7 +48,17 @@ def test_files_beside_the_equations_exist() -> None:
 
 def test_every_command_of_the_pages_is_known() -> None:
     """What a reader is told to type exists."""
-    known = {"run", "report", "watch", "compare", "reproduce", "predict", "diagnose", "methods"}
+    known = {
+        "run",
+        "report",
+        "watch",
+        "compare",
+        "reproduce",
+        "predict",
+        "diagnose",
+        "methods",
+        "audit",
+    }
     known |= {"datasets", "site"}
     for path in (*TUTORIAL.parents[1].rglob("*.md"), TUTORIAL.parents[2] / "README.md"):
         for word in re.findall(r"`autofgl ([a-z]+)", path.read_text()):

@@ -37,7 +37,7 @@ def test_clients_that_were_told_different_things_open_nothing(
         return each
 
     sharing.handout_each = apart
-    with pytest.raises(SecureSumError, match=r"told the parties different things|none of them"):
+    with pytest.raises(SecureSumError, match=r"sent the parties different things|none of them"):
         method.step()
 
 

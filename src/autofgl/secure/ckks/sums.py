@@ -153,7 +153,7 @@ class CkksClient(KeyedClient):
         digest = view.digest.hex()
         if self._ledger.note(header.tag, "view", digest) != digest:
             raise SumRefused(
-                f"{self._ring.name} was told of other contributors to '{header.tag}' before: a "
+                f"{self._ring.name} was shown other contributors to '{header.tag}' before: a "
                 "name of a sum stands for one sum, over restarts too"
             )
         return view
@@ -172,7 +172,7 @@ class CkksClient(KeyedClient):
                 f"more than zeros, '{header.tag}' has {active}"
             )
         if header.tag in self._told and not masks.equal(codes, active * self._told[header.tag]):
-            raise SumRefused(f"'{header.tag}': the server told the parties different things")
+            raise SumRefused(f"'{header.tag}': the server sent the parties different things")
         return self._fixed_point.decode(integers[:-2])
 
     def _masks(self, header: Header) -> SumMasks:

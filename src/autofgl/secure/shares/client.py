@@ -66,7 +66,7 @@ def require_enough(tag: str, name: str, fewest: int, notes: Sequence[bytes]) -> 
             f"'{tag}' has {len(active)}"
         )
     if len(set(active)) > 1:
-        raise SumRefused(f"'{tag}': the server told the parties different things")
+        raise SumRefused(f"'{tag}': the server sent the parties different things")
 
 
 class MaskedClient(KeyedClient):

@@ -99,7 +99,7 @@ class Rebuilder:
             if share is not None and deal.digest(holder, share) == part[:_DIGEST_BYTES]:
                 good[self._points[holder]] = share
             elif share is not None:
-                self._wrong[holder] = f"told a wrong share of {deal.dealer}'s {deal.purpose}"
+                self._wrong[holder] = f"sent a wrong share of {deal.dealer}'s {deal.purpose}"
         if len(good) < self._threshold:
             raise SecureSumError(
                 f"{self._threshold} shares of {deal.dealer}'s {deal.purpose} are needed, "
