@@ -201,7 +201,7 @@ def test_a_client_confirms_one_view_of_a_sum_over_new_keys_and_restarts(tmp_path
     again = SumNetwork("ckks", 4, folder=tmp_path, threshold=3).ready()
     sent = again.contribute("metrics", server.open)
     question = {**sent["p00"], "contributors": server.names[:3]}
-    with pytest.raises(SumRefused, match="told of other contributors to 'metrics' before"):
+    with pytest.raises(SumRefused, match="shown other contributors to 'metrics' before"):
         again.clients["p00"].handle("confirm", carry(question))
     with pytest.raises(SumRefused, match="for other values"):
         SumNetwork("ckks", 4, folder=tmp_path, threshold=3).ready().contribute(
@@ -223,7 +223,7 @@ def test_clients_open_one_sum_of_a_name() -> None:
 
     client = server.clients["p00"]
     client.open(sealed(server.names))
-    with pytest.raises(SumRefused, match="told of other contributors"):
+    with pytest.raises(SumRefused, match="shown other contributors"):
         client.open(sealed(server.names[:3]))
     with pytest.raises(SumRefused, match="a sum of 3 or more"):
         server.clients["p01"].open(sealed(server.names[:2]))

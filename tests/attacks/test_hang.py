@@ -49,7 +49,9 @@ def hang(party: Any, phase: str, asleep: threading.Event) -> None:
 
 @pytest.mark.timeout(50)
 @pytest.mark.parametrize(("secure", "phase"), PHASES)
-@pytest.mark.parametrize("aggregate", ["parameters", "gradients"])
+@pytest.mark.parametrize(
+    "aggregate", [pytest.param("parameters", marks=pytest.mark.slow), "gradients"]
+)
 def test_a_client_that_hangs_in_a_phase_is_late(
     small_graph: ClientGraph, asleep: threading.Event, secure: str, phase: str, aggregate: str
 ) -> None:

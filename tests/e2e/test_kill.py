@@ -61,7 +61,9 @@ def first_difference(ours: Path, theirs: Path) -> str:
     return "no round differs"
 
 
-@pytest.mark.parametrize("aggregate", ["parameters", "gradients"])
+@pytest.mark.parametrize(
+    "aggregate", [pytest.param("parameters", marks=pytest.mark.slow), "gradients"]
+)
 def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, aggregate: str) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     finish(start(command(whole, aggregate)), 0)

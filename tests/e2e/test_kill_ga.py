@@ -60,7 +60,7 @@ def alive(pid: int) -> bool:
     [
         pytest.param("continuous", marks=pytest.mark.slow),
         pytest.param("threshold", marks=pytest.mark.slow),
-        "parallel",
+        pytest.param("parallel", marks=pytest.mark.slow),
     ],
 )
 def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, mode: str) -> None:

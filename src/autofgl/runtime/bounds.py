@@ -124,17 +124,18 @@ def scale_vote(gradient: Mapping[str, Any]) -> dict[str, Any]:
     return {"scale": votes}
 
 
-def plausible_gradient(opened: Mapping[str, Any]) -> bool:
+def plausible_gradient(opened: Mapping[str, Any], late: bool = False) -> bool:
     """Whether a sum of weighted gradients with votes can be one; whoever opens it decides alike.
 
-    Shares add up to at most one for each vote (clients that came back are not among the nodes that
-    were counted), votes are whole, and the average is at most :data:`FAR` times as large as half of
-    the clients say of theirs. By the triangle inequality it is not even as large as the largest.
+    Shares add up to at most one, or to one for each vote with clients that came too ``late`` to be
+    counted; votes are whole, and the average is at most :data:`FAR` times as large as half of the
+    clients say of theirs. By the triangle inequality it is not even as large as the largest.
     """
     if sum_fault(opened, {"scale": Array((2 * _OCTAVES,), -ROUNDING)}):
         return False
     votes = opened["scale"]
-    if sum_fault(opened, {"share": share_form(max(1.0, float(votes.sum())))}):
+    most = max(1.0, float(votes.sum())) if late else 1.0
+    if sum_fault(opened, {"share": share_form(most)}):
         return False
     share = float(opened["share"])
     if np.abs(votes - np.rint(votes)).max() > 1e-3:

@@ -92,6 +92,7 @@ class RoundClient(Summing, PhasedParty):
         self._recipe: Payload = {}
         self._sharing: SharingClient | None = None
         self._stages: list[str] = []
+        self._late = False  # whether the last sum is of clients that were not all counted
         self._stage = ""
         self._round = 0
 
@@ -139,6 +140,7 @@ class RoundClient(Summing, PhasedParty):
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
         refused = self.take(payload)
+        self._late = payload.get("late", False)
         figures = sharing.figures(payload)
         figures = figures if payload.get("report", True) else {}
         reference = sharing.reference() if self.private else {}
@@ -170,7 +172,8 @@ class RoundClient(Summing, PhasedParty):
     def take(self, payload: Payload) -> Payload:
         """Take in what is new, without a round; say so if it is refused."""
         opened = self.sums.open(payload["gradient"]) if "gradient" in payload else {}
-        refused = bool(opened) and self._secure != "none" and not self.sharing.accepts(opened)
+        judged = bool(opened) and self._secure != "none"
+        refused = judged and not self.sharing.accepts(opened, self._late)
         self.sharing.take(payload, {} if refused else opened)
         return {"refused": True} if refused else {}
 
@@ -404,6 +407,8 @@ class RoundEngine(Saved):
             about["update"] = False
         if not report or (clients.private and contribute):
             about["report"] = False
+        if sharing.reveal == "parties" and clients.secure != "none" and self._most > 1:
+            about["late"] = True
         handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
         replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
         if sharing.reveal == "parties":

@@ -60,8 +60,11 @@ class SharingClient(ABC):
         metrics = scale_down(self.local.evaluate(), payload["totals"])
         return {"metrics": metrics, **self.local.flags()}
 
-    def accepts(self, opened: Mapping[str, Any]) -> bool:
-        """Whether a summed update that clients open can be one; all of them decide alike."""
+    def accepts(self, opened: Mapping[str, Any], late: bool) -> bool:  # noqa: ARG002
+        """Whether a summed update that clients open can be one; all of them decide alike.
+
+        Some may have contributed that came too ``late`` to be counted.
+        """
         return bool(opened)
 
     @abstractmethod

@@ -49,9 +49,9 @@ class CommonClient(SharingClient):
         self._best: Weights | None = None
         self._votes = gradients and secure != "none"
 
-    def accepts(self, opened: Mapping[str, Any]) -> bool:
+    def accepts(self, opened: Mapping[str, Any], late: bool) -> bool:
         """Whether a summed gradient can be one."""
-        return plausible_gradient(opened)
+        return plausible_gradient(opened, late)
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in the last average; first keep the present weights if they are the best so far."""

@@ -98,6 +98,7 @@ def test_too_few_of_all_are_an_error() -> None:
         network.sum("t", draw(network.parties))
 
 
+@pytest.mark.slow
 def test_a_repeated_sum_of_groups_is_the_same(tmp_path: Path) -> None:
     """Also if a group dropped out after it was begun."""
     before = SumNetwork("shares", 90, tmp_path).ready()
