@@ -13,9 +13,9 @@ from autofgl.runtime.bounds import (
     Suspects,
     UsualDistance,
     counts_form,
-    distance,
     far_from_others,
     metrics_form,
+    model_distance,
     plausible_gradient,
     scale_vote,
     share_form,
@@ -179,5 +179,5 @@ def test_two_at_a_time_are_left_aside() -> None:
 
 def test_the_distance_of_models() -> None:
     one, other = {"a": np.array([3.0]), "b": np.array([4.0])}, {"a": np.array([3.0])}
-    assert distance(one, {}) == 5.0
-    assert distance(one, other) == 4.0
+    assert model_distance(one, {}) == 5.0
+    assert model_distance(one, other) == 4.0

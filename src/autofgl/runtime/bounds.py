@@ -78,7 +78,7 @@ def counts_form() -> Form:
     return Array((3,), -ROUNDING, 2.0**40)
 
 
-def distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+def model_distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     """Euclidean distance of two models; missing weights are zero."""
     squares = (
         float(np.sum(np.square(np.asarray(value, np.float64) - other.get(name, 0.0))))
@@ -118,7 +118,7 @@ def scale_vote(gradient: Mapping[str, Any]) -> dict[str, Any]:
     """A client's vote on how large gradients are now, to travel with its own in a sum: a one for
     the power of two that the norm of its gradient is; none without a gradient.
     """
-    votes, norm = np.zeros(2 * _OCTAVES, np.float32), distance(gradient, {})
+    votes, norm = np.zeros(2 * _OCTAVES, np.float32), model_distance(gradient, {})
     if norm > 0:
         votes[int(np.clip(math.floor(math.log2(norm)), -_OCTAVES, _OCTAVES - 1)) + _OCTAVES] = 1.0
     return {"scale": votes}
@@ -144,7 +144,7 @@ def plausible_gradient(opened: Mapping[str, Any], late: bool = False) -> bool:
         return True
     half = int(np.argmax(np.cumsum(votes) >= votes.sum() / 2)) - _OCTAVES
     gradient = {name: value for name, value in opened.items() if name not in ("share", "scale")}
-    return distance(gradient, {}) / share <= FAR * 2.0 ** (half + 1)
+    return model_distance(gradient, {}) / share <= FAR * 2.0 ** (half + 1)
 
 
 def far_from_others(lengths: Mapping[str, float]) -> list[str]:

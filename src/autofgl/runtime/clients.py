@@ -23,8 +23,8 @@ from autofgl.runtime.bounds import (
     SumOutOfBounds,
     Suspects,
     counts_form,
-    distance,
     far_from_others,
+    model_distance,
     sum_fault,
 )
 from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, within_bounds
@@ -369,7 +369,7 @@ class Clients:
                 for name, part in parts.items()
                 if "share" in part
             }
-            lengths = {name: distance(one, center) for name, one in updates.items() if one}
+            lengths = {name: model_distance(one, center) for name, one in updates.items() if one}
             self.far = far_from_others(lengths)
         return {name: one for name, one in sent.items() if name not in self.far}
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, distance
+from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
@@ -493,8 +493,10 @@ class RoundEngine(Saved):
             return
         names = total.keys() - self._figure_names
         mean = average({name: total[name] for name in names})
-        size = distance(center, {}) if center else math.sqrt(sum(v.size for v in mean.values()))
-        if mean and not self._usual.accepts(distance(mean, center), size):
+        size = (
+            model_distance(center, {}) if center else math.sqrt(sum(v.size for v in mean.values()))
+        )
+        if mean and not self._usual.accepts(model_distance(mean, center), size):
             raise SumOutOfBounds(tag, "the average is too far away", tuple(replies.ok))
 
     def _refuse(self, error: SumOutOfBounds) -> Row:

@@ -32,7 +32,7 @@ from autofgl.secure.shares.masks import (
     self_mask_key,
     subtract_stream,
 )
-from autofgl.secure.shares.views import View, confirm_view
+from autofgl.secure.shares.views import SumView, confirm_view
 
 #: Whether it tries masks that were put aside for another story; it is no use.
 ANY_COVER = False
@@ -152,7 +152,7 @@ class HostileServer:
     def forge(self, tag: str, contributors: Iterable[str]) -> None:
         """Colluding parties confirm whatever the server likes."""
         view = self.view(tag, contributors)
-        own = View(tag, view["header"], tuple(view["contributors"]))
+        own = SumView(tag, view["header"], tuple(view["contributors"]))
         for name in self.evil:
             client = self.clients[name]
             codes = confirm_view(own, client._ring, client._peers)

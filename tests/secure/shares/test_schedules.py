@@ -10,7 +10,7 @@ import hostile
 from schedules import Outcome, Schedules
 
 from autofgl.secure.shares import client, server
-from autofgl.secure.shares.views import View
+from autofgl.secure.shares.views import SumView
 
 
 def first_violation(most: int, what: str = "") -> str:
@@ -73,10 +73,10 @@ def test_the_schedules_would_see_a_wrong_sum(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_views_are_told_apart() -> None:
     views = [
-        View("t", b"h", ("a", "b")),
-        View("t", b"h", ("ab",)),
-        View("t", b"g", ("a", "b")),
-        View("t", b"h", ("a", "b", "c")),
+        SumView("t", b"h", ("a", "b")),
+        SumView("t", b"h", ("ab",)),
+        SumView("t", b"g", ("a", "b")),
+        SumView("t", b"h", ("a", "b", "c")),
     ]
     assert len({view.digest for view in views}) == len(views)
-    assert hostile.View is View
+    assert hostile.SumView is SumView

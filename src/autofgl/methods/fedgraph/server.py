@@ -31,8 +31,8 @@ from autofgl.runtime.bounds import (
     ROUNDING,
     SumOutOfBounds,
     UsualDistance,
-    distance,
     metrics_form,
+    model_distance,
     share_form,
 )
 from autofgl.runtime.clients import COUNT_UNIT, average
@@ -316,8 +316,8 @@ class FedGraph(Method):
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it."""
         mean = average({name: total[name] for name in ("share", *self._weights)})
-        size = distance(self._weights, {})
-        if mean and not self._usual.accepts(distance(mean, self._weights), size):
+        size = model_distance(self._weights, {})
+        if mean and not self._usual.accepts(model_distance(mean, self._weights), size):
             raise SumOutOfBounds(tag, "the average is too far away", tuple(replies.ok))
 
     def _judge(self, at: int) -> Row:

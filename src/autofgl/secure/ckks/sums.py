@@ -47,7 +47,7 @@ from autofgl.secure.contributions import (
 )
 from autofgl.secure.keys import KeyedClient, KeyedServer
 from autofgl.secure.shares.groups import threshold_of
-from autofgl.secure.shares.views import CONFIRMATION_BYTES, View, confirm_view, confirmed_by
+from autofgl.secure.shares.views import CONFIRMATION_BYTES, SumView, confirm_view, confirmed_by
 
 #: Values that are encrypted besides those of the vectors: how many parties have more than zeros to
 #: contribute, what the server told these, and what all others are checked by.
@@ -140,7 +140,7 @@ class CkksClient(KeyedClient):
             )
         return header
 
-    def _view(self, header: Header, message: Payload) -> View:
+    def _view(self, header: Header, message: Payload) -> SumView:
         """Whose sum it is said to be, which must be what this party was always told."""
         names = set(take_names(message, "contributors"))
         if len(names) < self._fewest or not names <= set(self._ring.roster):
@@ -149,7 +149,7 @@ class CkksClient(KeyedClient):
                 f"parties that it has keys with, not of {len(names)}"
             )
         contributors = tuple(name for name in self._ring.roster if name in names)
-        view = View(header.tag, header.digest, contributors)
+        view = SumView(header.tag, header.digest, contributors)
         digest = view.digest.hex()
         if self._ledger.note(header.tag, "view", digest) != digest:
             raise SumRefused(
@@ -158,7 +158,7 @@ class CkksClient(KeyedClient):
             )
         return view
 
-    def _read(self, header: Header, message: Payload, view: View) -> NDArray[np.float64]:
+    def _read(self, header: Header, message: Payload, view: SumView) -> NDArray[np.float64]:
         """The sum, if it is that of these contributors under this very header."""
         ciphertexts = take_field(message, "ciphertexts", list)
         sums = self._ready().decrypt(ciphertexts, header.layout.size + _MORE)

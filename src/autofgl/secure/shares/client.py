@@ -28,7 +28,7 @@ from autofgl.secure.contributions import (
 )
 from autofgl.secure.keys import KeyedClient, bind_parts
 from autofgl.secure.shares.dealing import Deal, deal_secret, open_share
-from autofgl.secure.shares.groups import Group, groups_of, threshold_of
+from autofgl.secure.shares.groups import SumGroup, groups_of, threshold_of
 from autofgl.secure.shares.masks import (
     COVER,
     GROUP,
@@ -40,7 +40,7 @@ from autofgl.secure.shares.masks import (
     self_mask_key,
     subtract_stream,
 )
-from autofgl.secure.shares.views import HEADER_BYTES, View, confirm_view, confirmed_by
+from autofgl.secure.shares.views import HEADER_BYTES, SumView, confirm_view, confirmed_by
 
 _MOST_OPEN = 64  # sums of which a party keeps its own shares
 
@@ -73,7 +73,7 @@ class MaskedClient(KeyedClient):
     """What parties of both protocols do alike: values become words, and words values."""
 
     def __init__(
-        self, name: str, settings: SumSettings, fewest: int, groups: Sequence[Group]
+        self, name: str, settings: SumSettings, fewest: int, groups: Sequence[SumGroup]
     ) -> None:
         super().__init__(name, settings, fewest)
         self._words = Words(settings)
@@ -110,7 +110,7 @@ class MaskedClient(KeyedClient):
         }
         return header.layout.split(self._words.decode_for_parties(words, counts))
 
-    def _mask(self, group: Group, tag: str) -> bytes:
+    def _mask(self, group: SumGroup, tag: str) -> bytes:
         """The key of what keeps a sum of a group from the server, another one for each group."""
         return self._ring.group_key(f"{GROUP} {group.index}", tag)
 
@@ -192,9 +192,9 @@ class SharesClient(MaskedClient):
             raise SumRefused(f"{self._ring.name} confirmed other contributors to '{view.tag}'")
         return found
 
-    def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> View:
+    def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> SumView:
         names = set(contributors)
-        return View(tag, header, tuple(name for name in self._roster if name in names))
+        return SumView(tag, header, tuple(name for name in self._roster if name in names))
 
     def _forget(self) -> None:
         super()._forget()
@@ -258,7 +258,7 @@ class SharesClient(MaskedClient):
         }
 
     def _open_shares(
-        self, purpose: str, tag: str, view: View, boxes: Mapping[str, bytes]
+        self, purpose: str, tag: str, view: SumView, boxes: Mapping[str, bytes]
     ) -> dict[str, tuple[bytes, bytes]]:
         """What the other contributors dealt this party."""
         return {
@@ -267,7 +267,7 @@ class SharesClient(MaskedClient):
             if name != self._ring.name
         }
 
-    def _view(self, message: Payload) -> View:
+    def _view(self, message: Payload) -> SumView:
         """The view of a sum that the server shows, which must be the only one it ever showed."""
         self._ring.require()
         tag, header = take_field(message, "tag", str), take_field(message, "header", bytes)
@@ -286,7 +286,7 @@ class SharesClient(MaskedClient):
         self._note_view(view)
         return view
 
-    def _note_view(self, view: View) -> None:
+    def _note_view(self, view: SumView) -> None:
         digest = view.digest.hex()
         if self._ledger.note(view.tag, VIEW, digest) != digest:
             raise SumRefused(

@@ -21,7 +21,7 @@ MOST, USUAL = 30, 20
 
 
 @dataclass(frozen=True)
-class Group:
+class SumGroup:
     """Parties that share masks, in order, and how many of them it takes to open their sum."""
 
     index: int
@@ -46,11 +46,11 @@ def threshold_of(settings: SumSettings) -> int:
     return threshold
 
 
-def groups_of(settings: SumSettings) -> tuple[Group, ...]:
+def groups_of(settings: SumSettings) -> tuple[SumGroup, ...]:
     """The groups of all parties; one up to :data:`MOST` parties, or if one is asked for."""
     parties, threshold = settings.parties, threshold_of(settings)
     if len(parties) <= MOST or settings.one_group:
-        return (Group(0, parties, threshold),)
+        return (SumGroup(0, parties, threshold),)
     count = max(-(-len(parties) // MOST), len(parties) // USUAL)
     order = sorted(parties, key=lambda name: hashlib.sha256(name.encode()).digest())
     groups = []
@@ -61,7 +61,7 @@ def groups_of(settings: SumSettings) -> tuple[Group, ...]:
         if settings.threshold is not None:
             share = -(-settings.threshold * len(members) // len(parties))
             own = max(share, len(members) // 2 + 1)
-        groups.append(Group(index, members, own))
+        groups.append(SumGroup(index, members, own))
     return tuple(groups)
 
 

@@ -27,7 +27,7 @@ from autofgl.secure.contributions import (
 from autofgl.secure.keys import ABSENT, LEFT_OUT, KeyedServer
 from autofgl.secure.shares.client import cover_cipher, cover_tag
 from autofgl.secure.shares.dealing import Deal, Rebuilder, check_dealt
-from autofgl.secure.shares.groups import Group, groups_of, threshold_of
+from autofgl.secure.shares.groups import SumGroup, groups_of, threshold_of
 from autofgl.secure.shares.masks import (
     COVER,
     KEY_BYTES,
@@ -193,7 +193,7 @@ class Opening:
         self,
         tag: str,
         header: Header,
-        group: Group,
+        group: SumGroup,
         roster: tuple[str, ...],
         contributions: Mapping[str, Payload],
         again: bool,

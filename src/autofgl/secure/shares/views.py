@@ -21,7 +21,7 @@ CONFIRMATION_BYTES = 16
 
 
 @dataclass(frozen=True)
-class View:
+class SumView:
     """A sum as one party sees it: the digest of its header, and the contributors in order."""
 
     tag: str
@@ -34,14 +34,14 @@ class View:
         return hashlib.sha256(bind_parts("autofgl view", self.header, *self.contributors)).digest()
 
 
-def confirm_view(view: View, ring: KeyRing, peers: Iterable[str]) -> dict[str, bytes]:
+def confirm_view(view: SumView, ring: KeyRing, peers: Iterable[str]) -> dict[str, bytes]:
     """This party's confirmations for its peers."""
     digest = view.digest
     return {peer: _code(ring, peer, view.tag, digest, ring.name) for peer in peers}
 
 
 def confirmed_by(
-    view: View, ring: KeyRing, peers: Iterable[str], confirmations: Mapping[str, bytes]
+    view: SumView, ring: KeyRing, peers: Iterable[str], confirmations: Mapping[str, bytes]
 ) -> set[str]:
     """The peers that confirmed this view to this party."""
     digest, found = view.digest, set()
