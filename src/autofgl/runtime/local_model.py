@@ -159,7 +159,7 @@ class LocalModel:
         """Gradients of the mean training loss into the parameters' ``grad``."""
         self.model.train()
         self._optimizer.zero_grad()
-        logits = self.model(self._features, self._structure, generator)
+        logits = self.model(self._features, self._structure, generator=generator)
         loss = F.cross_entropy(logits[self._nodes[0]], self._labels[0])
         loss.backward()  # type: ignore[no-untyped-call]
 

@@ -46,7 +46,7 @@ class GMMConv(Convolution):
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
-        out = mixed_mean(structure.symmetric.pattern, weights, x @ self.g)
+        out = mixed_mean(structure.unweighted_symmetric.pattern, weights, x @ self.g)
         return out + self.root.product(x) + self.bias
 
 
@@ -59,10 +59,10 @@ def pseudo_coordinates(structure: Structure) -> Tensor:
     has only some of a graph's rows.
 
     Returns:
-        ``[E, 2]``, in the order of ``structure.symmetric``.
+        ``[E, 2]``, in the order of ``structure.unweighted_symmetric``.
     """
     with constants():
-        operator = structure.symmetric
+        operator = structure.unweighted_symmetric
         target = operator.pattern.crow.diff().to(structure.dtype)
         target = target.index_select(0, operator.pattern.row)
         product = operator.values.square() * target  # 1 / d of the source, or 0
