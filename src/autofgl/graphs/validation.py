@@ -167,8 +167,10 @@ def _check_boundary(graph: ClientGraph) -> None:
     _fail(graph, "boundary_owner is out of range", bad, "row", advice)
     advice = "use the node's index at its owner"
     _fail(graph, "boundary_remote is negative", boundary.remote < 0, "row", advice)
+    least = 0 if graph.directed else 1  # of a directed edge, the remote end need not count it
     advice = "count all neighbors of the remote node, this edge among them"
-    _fail(graph, "boundary_degree is below 1", boundary.degree < 1, "row", advice)
+    bad = boundary.degree < least
+    _fail(graph, f"boundary_degree is below {least}", bad, "row", advice)
     own = np.array([name == graph.name for name in boundary.owners], np.bool_)[boundary.owner]
     advice = "put edges between own nodes into 'edge_index'"
     _fail(graph, "the boundary names the client itself as owner", own, "row", advice)

@@ -105,10 +105,14 @@ def test_weights_are_refused_where_edges_cross(small_clients: list[ClientGraph])
         Neighborhood.from_client(weighted)
 
 
+@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("method", PARTITIONERS)
 def test_rows_of_the_clients_are_rows_of_the_pooled_graph(
-    small_graph: ClientGraph, method: str
+    small_graph: ClientGraph, method: str, directed: bool
 ) -> None:
+    if directed:
+        edges = small_graph.edge_index[:, small_graph.edge_index[0] < small_graph.edge_index[1]]
+        small_graph = replace(small_graph, edge_index=edges, directed=True)
     clients = autofgl.partition(small_graph, clients=3, method=method, seed=2)
     assert sum(len(graph.boundary) for graph in clients) > 0
     pooled = pool(clients)
