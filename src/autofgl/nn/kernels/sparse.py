@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
@@ -40,15 +42,13 @@ class SparsePattern:
     def from_csr(cls, crow: Tensor, col: Tensor, shape: tuple[int, int]) -> SparsePattern:
         """A pattern from row starts ``[m + 1]`` and columns ``[nnz]``."""
         with constants():
-            crow, col = unwrap(crow).long(), unwrap(col).long()
-            entries = torch.arange(len(col), device=col.device)
-            row = torch.repeat_interleave(torch.arange(shape[0], device=col.device), crow.diff())
-            to_t = torch.argsort(col, stable=True)
-            from_t = torch.empty_like(to_t)
-            from_t[to_t] = entries
             dtype = torch.int32 if max(*shape, len(col)) < _INT32_LIMIT else torch.int64
-            indices = (crow, col, _starts(col, shape[1]), row[to_t], to_t, from_t)
-            return cls(shape, *(index.to(dtype) for index in indices))
+            crow, col = unwrap(crow).to(dtype), unwrap(col).to(dtype)
+            transpose = _transpose_by_counting if col.is_cpu else _transpose_by_sorting
+            crow_t, col_t, to_t = transpose(crow, col, shape)
+            from_t = torch.empty_like(to_t)
+            from_t[to_t.long()] = torch.arange(len(col), dtype=dtype, device=col.device)
+            return cls(shape, crow, col, crow_t, col_t, to_t, from_t)
 
     @classmethod
     def from_coo(
@@ -217,6 +217,27 @@ class _SampledProduct(Operation):
 
 def _transposed_product(pattern: SparsePattern, values: Tensor, dense: Tensor) -> Tensor:
     return spmm(pattern.T, values.index_select(0, pattern.to_t), dense)
+
+
+def _transpose_by_counting(
+    crow: Tensor, col: Tensor, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Starts of the columns, row and place of each entry by column: in linear time, by SciPy."""
+    places = np.arange(len(col), dtype=col.numpy().dtype)
+    by_column = sp.csr_array((places, col.numpy(), crow.numpy()), shape=shape).tocsc()
+    arrays = (by_column.indptr, by_column.indices, by_column.data)
+    crow_t, col_t, to_t = (torch.from_numpy(array).to(col.dtype) for array in arrays)
+    return crow_t, col_t, to_t
+
+
+def _transpose_by_sorting(
+    crow: Tensor, col: Tensor, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same where SciPy does not reach: on another device than the CPU."""
+    rows = torch.arange(shape[0], dtype=col.dtype, device=col.device)
+    row = torch.repeat_interleave(rows, crow.diff(), output_size=len(col))
+    to_t = torch.argsort(col, stable=True)
+    return _starts(col, shape[1]).to(col.dtype), row[to_t], to_t.to(col.dtype)
 
 
 def _starts(index: Tensor, size: int) -> Tensor:
