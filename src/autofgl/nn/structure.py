@@ -71,6 +71,20 @@ class Structure:
         r""":math:`\mathbf{D}^{-1} \mathbf{A}`: the mean over the neighbors, zero without any."""
         return self._averaging(self._edges)
 
+    @property
+    def end_degrees(self) -> Tensor:
+        """Numbers of incoming edges of each edge's source and target, ``[E, 2]``.
+
+        In the order of :attr:`symmetric`. That of a source is read off its values, which hold it
+        even where a structure has only some of a graph's rows; a source without any has 0.
+        """
+        with constants():
+            operator = self.symmetric
+            target = self._degree(operator.pattern).index_select(0, operator.pattern.row)
+            product = operator.values.square() * target  # 1 / d of the source, or 0
+            source = torch.where(product > 0, 1 / product, 0.0).round()
+            return torch.stack([source, target], dim=1)
+
     @cached_property
     def attention(self) -> AttentionPattern:
         r"""The edges of :math:`\mathbf{A} + \mathbf{I}`; each node has exactly one self loop."""

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -16,11 +16,12 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models.networks import build_network, empty_network
+from autofgl.nn.models.networks import build_network, empty_network, receptive_hops
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import DenseStructure, Structure
+from autofgl.runtime.batches import MOST_ENTRIES, Batch, MiniBatches, outputs_in_chunks
 from autofgl.runtime.metrics import SPLITS, MetricSums
-from autofgl.runtime.settings import TrainSettings
+from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 
@@ -120,6 +121,14 @@ class LocalModel:
         self._optimizer: torch.optim.Optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
+        self._batches = self._mini_batches(settings)
+
+    def _mini_batches(self, settings: TrainSettings) -> MiniBatches | None:
+        if not isinstance(settings, BatchSettings) or not settings.batch or not self.train_nodes:
+            return None
+        fanouts = settings.fanouts(receptive_hops(self.spec))
+        data = (self._features, self._structure, self._nodes[0], self._labels[0])
+        return MiniBatches(*data, settings.batch, fanouts)
 
     @property
     def train_nodes(self) -> int:
@@ -137,16 +146,23 @@ class LocalModel:
         return torch_generator(self._seed, "dropout", self.name, *names)
 
     def train(self, epochs: int, at: int) -> None:
-        """Local full-batch epochs. A client without training nodes leaves its weights alone."""
+        """Local epochs, each a step or one for every mini-batch. A client without training nodes
+        leaves its weights alone.
+        """
         generator = self.dropout_generator(at)
-        for _ in range(epochs if self.train_nodes else 0):
-            self.backward(generator)
-            self._optimizer.step()
+        for epoch in range(epochs if self.train_nodes else 0):
+            for batch in self._epoch(at, epoch):
+                self.backward(generator, batch)
+                self._optimizer.step()
 
     def gradient(self, at: int) -> Weights:
-        """Gradient of the mean training loss at the present weights; zero without such nodes."""
+        """Gradient of the mean training loss at the present weights; zero without such nodes.
+
+        With mini-batches it is that of the round's batch, which on average is the same.
+        """
         if self.train_nodes:
-            self.backward(self.dropout_generator(at))
+            batch = self._batches.at(at, self._seed, self.name) if self._batches else None
+            self.backward(self.dropout_generator(at), batch)
         else:
             self._optimizer.zero_grad(set_to_none=False)
         named = self.model.named_parameters()
@@ -155,12 +171,25 @@ class LocalModel:
             for name, value in named
         }
 
-    def backward(self, generator: torch.Generator) -> None:
-        """Gradients of the mean training loss into the parameters' ``grad``."""
+    def _epoch(self, at: int, epoch: int) -> Iterator[Batch | None]:
+        """The mini-batches of an epoch; one that stands for all nodes where there are none."""
+        if self._batches is None:
+            return iter([None])
+        return self._batches.epoch(self._seed, self.name, at, epoch)
+
+    def backward(self, generator: torch.Generator, batch: Batch | None = None) -> None:
+        """Gradients of the mean training loss into the parameters' ``grad``, over all training
+        nodes or those of a mini-batch.
+        """
         self.model.train()
         self._optimizer.zero_grad()
-        logits = self.model(self._features, self._structure, generator)
-        loss = F.cross_entropy(logits[self._nodes[0]], self._labels[0])
+        if batch is None:
+            logits = self.model(self._features, self._structure, generator)[self._nodes[0]]
+            labels = self._labels[0]
+        else:
+            labels = batch.labels
+            logits = self.model(batch.features, batch.structure, generator)[: len(labels)]
+        loss = F.cross_entropy(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
@@ -195,8 +224,15 @@ class LocalModel:
 
     @torch.no_grad()
     def logits(self) -> Tensor:
-        """Outputs for all own nodes, without dropout, ``[n, classes]``."""
+        """Outputs for all own nodes, without dropout, ``[n, classes]``.
+
+        Where training goes by mini-batches, a graph too large for one pass is taken in chunks.
+        """
         self.model.eval()
+        most = MOST_ENTRIES // max(self.spec.hidden, self.spec.classes)
+        if self._batches and self._structure.num_nodes > most:
+            hops = receptive_hops(self.spec)
+            return outputs_in_chunks(self.model, self._features, self._structure, hops, most)
         output: Tensor = self.model(self._features, self._structure)
         return output
 
