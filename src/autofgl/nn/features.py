@@ -56,6 +56,15 @@ class InputFeatures:
         """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
         return self.matrix @ weight
 
+    @property
+    def device(self) -> torch.device:
+        """Where the entries are."""
+        return (self.matrix if isinstance(self.matrix, Tensor) else self.matrix.values).device
+
+    def to(self, device: torch.device) -> InputFeatures:
+        """The same on a device."""
+        return self if device == self.device else InputFeatures(self.matrix.to(device))
+
     def rows(self, index: Tensor) -> InputFeatures:
         """The features of some nodes ``[m, F]``, in the order of ``index`` (int64 ``[m]``)."""
         with constants():

@@ -33,7 +33,7 @@ class Batch:
 
 
 class MiniBatches:
-    """Cuts a client's training nodes into batches."""
+    """Cuts a client's training nodes into batches, drawn on the CPU and moved to a device."""
 
     def __init__(
         self,
@@ -43,10 +43,12 @@ class MiniBatches:
         labels: Tensor,
         size: int,
         fanouts: Sequence[int],
+        device: torch.device,
     ) -> None:
         self._features = features
         self._labels = labels
-        self._nodes: Ints = nodes.cpu().numpy()
+        self._device = device
+        self._nodes: Ints = nodes.numpy()
         self._size = size
         self._sampler = SubgraphSampler(structure, fanouts)
 
@@ -72,12 +74,18 @@ class MiniBatches:
 
     def _batch(self, chosen: Ints, rng: np.random.Generator) -> Batch:
         part = self._sampler.draw(self._nodes[chosen], rng)
-        labels = self._labels[chosen]
-        return Batch(self._features.rows(part.nodes), part.structure, labels)
+        features, labels = self._features.rows(part.nodes), self._labels[chosen]
+        at = self._device
+        return Batch(features.to(at), part.structure.to(at), labels.to(at))
 
 
 def outputs_in_chunks(
-    model: nn.Module, features: InputFeatures, structure: Structure, hops: int, most: int
+    model: nn.Module,
+    features: InputFeatures,
+    structure: Structure,
+    hops: int,
+    most: int,
+    device: torch.device,
 ) -> Tensor:
     """A network's outputs for all nodes ``[n, classes]``, from as few at once as memory allows.
 
@@ -92,6 +100,7 @@ def outputs_in_chunks(
         if len(part.nodes) > most and size > _SMALLEST_CHUNK:
             size //= 2
             continue
-        outputs.append(model(features.rows(part.nodes), part.structure)[: len(asked)])
+        rows = features.rows(part.nodes).to(device)
+        outputs.append(model(rows, part.structure.to(device))[: len(asked)])
         begin += size
     return torch.cat(outputs)

@@ -4,9 +4,16 @@ Each class here is a group of settings; a method's own class derives from the gr
 Nothing here needs torch, so that a mistake in the command line is answered at once.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from autofgl.errors import unknown_name
 from autofgl.secure.accountant import Releases
@@ -146,11 +153,12 @@ class BatchSettings(BaseModel):
             raise ValueError("give a number of neighbors for each hop, such as 10,10")
         return ",".join(words)
 
-    @model_validator(mode="after")
-    def _check_batches(self) -> Self:
-        if self.fanout and not self.batch:
-            raise ValueError("fanout samples the neighbors of mini-batches: give batch=1024, say")
-        return self
+    @field_validator("fanout")
+    @classmethod
+    def _check_batch(cls, fanout: str, info: ValidationInfo) -> str:
+        if fanout and info.data.get("batch") == 0:
+            raise ValueError("it samples the neighbors of mini-batches: give batch=1024, say")
+        return fanout
 
     def fanouts(self, hops: int) -> list[int]:
         """Neighbors to draw at each of so many hops; 0: all."""

@@ -2,13 +2,14 @@
 
 Notation: a sparse matrix of shape ``[m, n]`` has ``nnz`` entries, kept in CSR order (by row). Its
 *values* are a vector ``[nnz]`` in that order. CSR products run in MKL, several times faster than
-gathering and scattering messages; the transpose that the gradient needs is laid out once.
+gathering and scattering messages; the transpose that the gradient needs is laid out once. Devices
+without CSR products gather and scatter.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,8 @@ from torch import Tensor
 from autofgl.nn.kernels.operation import Operation, constants, unwrap
 
 _INT32_LIMIT = 2**31 - 1
+#: Where torch has products with matrices in the CSR layout.
+_CSR_DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,12 @@ class SparsePattern:
         by_column, by_row = (self.crow_t, self.col_t), (self.crow, self.col)
         return SparsePattern(self.shape[::-1], *by_column, *by_row, self.from_t, self.to_t)
 
+    def to(self, device: torch.device) -> SparsePattern:
+        """The same on a device."""
+        with constants():
+            indices = (getattr(self, field.name) for field in fields(self)[1:])
+            return SparsePattern(self.shape, *(index.to(device) for index in indices))
+
     @cached_property
     def row(self) -> Tensor:
         """Row of each entry, ``[nnz]``."""
@@ -114,6 +123,21 @@ class SparseOperator:
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[m, n] @ [n, k] -> [m, k]``."""
         return _ConstantProduct.apply(dense, self)
+
+    def to(self, device: torch.device) -> SparseOperator:
+        """The same on a device, laid out as it is here."""
+        if device == self.values.device:
+            return self
+        with constants():
+            moved = SparseOperator(self.pattern.to(device), self.values.to(device))
+            transposed = self._transposed
+            if transposed is None:
+                moved._transposed = None
+            else:
+                values = transposed.values.to(device)
+                moved._transposed = SparseOperator(moved.pattern.T, values)
+                moved._transposed._transposed = moved
+            return moved
 
     def to_dense(self) -> Tensor:
         """The matrix ``[m, n]`` with its zeros."""
@@ -157,7 +181,8 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
 class _ConstantProduct(Operation):
     @staticmethod
     def forward(dense: Tensor, operator: SparseOperator) -> Tensor:
-        return _multiply(operator.pattern, operator.csr, dense)
+        csr = operator.csr if has_csr(dense) else None
+        return _multiply(operator.pattern, csr, operator.values, dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
@@ -171,7 +196,8 @@ class _ConstantProduct(Operation):
 class _Product(Operation):
     @staticmethod
     def forward(values: Tensor, dense: Tensor, pattern: SparsePattern) -> Tensor:
-        return _multiply(pattern, _csr(pattern, values), dense)
+        csr = _csr(pattern, values) if has_csr(dense) else None
+        return _multiply(pattern, csr, values, dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
@@ -195,6 +221,8 @@ class _SampledProduct(Operation):
         zeros = left.new_zeros(pattern.nnz)
         if not (pattern.nnz and left.shape[1]):
             return zeros
+        if not has_csr(left):
+            return (left.index_select(0, pattern.row) * right.index_select(0, pattern.col)).sum(1)
         sample = _csr(pattern, zeros)
         product: Tensor = torch.sparse.sampled_addmm(sample, left.contiguous(), right.t(), beta=0.0)
         return product.values()
@@ -237,7 +265,9 @@ def _transpose_by_sorting(
     rows = torch.arange(shape[0], dtype=col.dtype, device=col.device)
     row = torch.repeat_interleave(rows, crow.diff(), output_size=len(col))
     to_t = torch.argsort(col, stable=True)
-    return _starts(col, shape[1]).to(col.dtype), row[to_t], to_t.to(col.dtype)
+    columns = torch.arange(shape[1] + 1, dtype=col.dtype, device=col.device)
+    crow_t = torch.searchsorted(col[to_t], columns)
+    return crow_t.to(col.dtype), row[to_t], to_t.to(col.dtype)
 
 
 def _starts(index: Tensor, size: int) -> Tensor:
@@ -253,10 +283,19 @@ def _csr(pattern: SparsePattern, values: Tensor) -> Tensor:
     )
 
 
-def _multiply(pattern: SparsePattern, csr: Tensor, dense: Tensor) -> Tensor:
+def has_csr(tensor: Tensor) -> bool:
+    """Whether torch multiplies by CSR matrices where a tensor is."""
+    return tensor.device.type in _CSR_DEVICES
+
+
+def _multiply(pattern: SparsePattern, csr: Tensor | None, values: Tensor, dense: Tensor) -> Tensor:
+    """The product; without a matrix in torch's CSR layout by gathering and scattering."""
     shape = (pattern.shape[0], dense.shape[1])
     if pattern.nnz == 0 or shape[1] == 0:
         return dense.new_zeros(shape)
+    if csr is None:
+        messages = values.unsqueeze(1) * dense.index_select(0, pattern.col)
+        return dense.new_zeros(shape).index_add_(0, pattern.row, messages)
     # ``csr @ dense`` zeroes and copies its result first; with beta = 0, MKL merely writes it.
     out = dense.new_empty(shape)
     return torch.addmm(out, csr, dense.contiguous(), beta=0.0, out=out)

@@ -49,16 +49,18 @@ class SubgraphSampler:
     """Draws subgraphs of one graph; a fan-out for each hop, from the asked nodes outwards.
 
     A draw takes time and memory in proportion to what is drawn, however large the graph is. It is
-    made on the CPU, whatever device the graph is on. One caller at a time: a table of the graph's
-    nodes is kept between draws.
+    made on the CPU; what was drawn can be moved. One caller at a time: a table of the graph's nodes
+    is kept between draws.
     """
 
     def __init__(self, structure: Structure, fanouts: Sequence[int]) -> None:
+        if structure.device.type != "cpu":
+            raise ValueError("neighbors are drawn on the CPU; move what was drawn")
         pattern = structure.sum.pattern
         self._whole = _Whole(structure)
         self._fanouts = tuple(fanouts)
-        self._indptr = pattern.crow.cpu().numpy().astype(np.int64)
-        self._sources = pattern.col.cpu().numpy()
+        self._indptr = pattern.crow.numpy().astype(np.int64)
+        self._sources = pattern.col.numpy()
         self._place = np.full(structure.num_nodes, -1, np.int32)
 
     def draw(self, asked: Ints, rng: np.random.Generator | None = None) -> Subgraph:
@@ -108,7 +110,8 @@ class SubgraphSampler:
         sources = sources[self._place[sources] < 0]
         mention = np.arange(len(sources), dtype=np.int32)
         self._place[sources] = mention  # the last one stays
-        return sources[self._place[sources] == mention].astype(np.int64)
+        fresh: Ints = sources[self._place[sources] == mention].astype(np.int64)
+        return fresh
 
 
 class _Whole:
@@ -116,7 +119,6 @@ class _Whole:
 
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
-        self.device = structure.sum.values.device
 
     @cached_property
     def degree(self) -> Tensor:
@@ -152,8 +154,13 @@ class SampledStructure(Structure):
         self._whole = whole
         with constants():
             parts = (nodes, bounds, sources, places)
-            tensors = [torch.from_numpy(part).to(whole.device) for part in parts]
+            tensors = [torch.from_numpy(part) for part in parts]
         self.nodes, self._bounds, self._sources, self._places = tensors
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operators are."""
+        return self.nodes.device
 
     @cached_property
     def edge_index(self) -> Tensor:
