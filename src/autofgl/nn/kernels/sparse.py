@@ -65,7 +65,7 @@ class SparsePattern:
         with constants():
             row, col = unwrap(row).long(), unwrap(col).long()
             order = torch.argsort(row * shape[1] + col, stable=True)
-            return cls.from_csr(_starts(row, shape[0]), col[order], shape), order
+            return cls.from_csr(_starts(row[order], shape[0]), col[order], shape), order
 
     @property
     def nnz(self) -> int:
@@ -265,16 +265,13 @@ def _transpose_by_sorting(
     rows = torch.arange(shape[0], dtype=col.dtype, device=col.device)
     row = torch.repeat_interleave(rows, crow.diff(), output_size=len(col))
     to_t = torch.argsort(col, stable=True)
-    columns = torch.arange(shape[1] + 1, dtype=col.dtype, device=col.device)
-    crow_t = torch.searchsorted(col[to_t], columns)
-    return crow_t.to(col.dtype), row[to_t], to_t.to(col.dtype)
+    return _starts(col[to_t], shape[1]), row[to_t], to_t.to(col.dtype)
 
 
 def _starts(index: Tensor, size: int) -> Tensor:
-    """Where each of ``size`` groups starts once ``index`` is sorted, ``[size + 1]``."""
-    starts = index.new_zeros(size + 1)
-    starts[1:] = torch.bincount(index, minlength=size).cumsum(0)
-    return starts
+    """Where each of ``size`` groups starts in a sorted index, and where the last ends."""
+    groups = torch.arange(size + 1, dtype=index.dtype, device=index.device)
+    return torch.searchsorted(index, groups).to(index.dtype)
 
 
 def _csr(pattern: SparsePattern, values: Tensor) -> Tensor:

@@ -72,8 +72,8 @@ class MetaModel(LocalModel):
         for name, _ in self.model.named_parameters():
             path, _, key = name.rpartition(".")
             self._slots[name] = self.model.get_submodule(path)._parameters, key
-        seen = ~torch.isin(self._labels[0], hidden.to(self.device))
-        self._taught = torch.nonzero(seen).reshape(-1).cpu()
+        labels = self._origin.labels[0]
+        self._taught = torch.nonzero(~torch.isin(labels, hidden)).reshape(-1)
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
         self._optimizer = kind(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
