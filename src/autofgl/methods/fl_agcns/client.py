@@ -25,6 +25,7 @@ from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.device import fetch, send
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient
 from autofgl.runtime.sharing import Sharing
@@ -90,15 +91,17 @@ def make_supernet(graph: ClientGraph, settings: Any) -> SuperNet:
 
 
 @torch.no_grad()
-def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
+def latency_table(space: Space, data: ClientData, settings: Any) -> Table:
     """Milliseconds of one pass over a client's graph, as measured here and now."""
-    features, structure = InputFeatures.from_client(graph.x), Structure.from_client(graph)
-    first = Linear(graph.num_features, settings.hidden)
-    last = Linear(settings.hidden, graph.classes)
+    graph, device = data.graph, data.device
+    features = InputFeatures.from_client(graph.x).to(device)
+    structure = Structure.from_client(graph).to(device)
+    first = Linear(graph.num_features, settings.hidden).to(device)
+    last = Linear(settings.hidden, graph.classes).to(device)
     hidden = first(features)
     runs: list[Callable[[], object]] = [lambda: last(first(features))]
     for kind in space.types:
-        convolution = CONVOLUTIONS[kind].make(settings.hidden).eval()
+        convolution = CONVOLUTIONS[kind].make(settings.hidden).to(device).eval()
         runs.append(partial(convolution, hidden, structure, None))
     times = []
     for run in runs:
@@ -129,9 +132,10 @@ class SharedSuperNet:
     of another one.
     """
 
-    def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
-        self.network = make_supernet(graph, settings)
-        self.network.reset_parameters(torch_generator(seed, "supernet"))
+    def __init__(self, data: ClientData, settings: Any) -> None:
+        self.network = make_supernet(data.graph, settings)
+        self.network.reset_parameters(torch_generator(data.seed, "supernet"))
+        self.network.to(data.device)
         self._optimizer = torch.optim.Adam(
             self.network.parameters(),
             lr=settings.search_lr or settings.lr,
@@ -168,13 +172,13 @@ class SharedSuperNet:
         """One step along a gradient; parameters that it does not name stay as they are."""
         for name, parameter in self.network.named_parameters():
             given = gradient.get(name)
-            parameter.grad = None if given is None else torch.from_numpy(given)
+            parameter.grad = None if given is None else send(given, parameter)
         self._optimizer.step()
         self._optimizer.zero_grad()
 
     def state(self) -> Payload:
         """Weights, moments and the last step."""
-        weights = {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
+        weights = {name: fetch(value) for name, value in self.network.state_dict().items()}
         return {
             "weights": weights,
             "last": list(self._last),
@@ -185,7 +189,7 @@ class SharedSuperNet:
         """Take up where :meth:`state` was taken."""
         with torch.no_grad():
             for name, value in self.network.state_dict().items():
-                value.copy_(torch.from_numpy(state["weights"][name].copy()))
+                value.copy_(send(state["weights"][name], value))
         self._last = (state["last"][0], state["last"][1])
         restore_state(self, ("_optimizer",), state)
 
@@ -216,11 +220,10 @@ class FLAGCNSClient(RoundClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        graph = data.graph
-        self._supernet = SharedSuperNet(graph, settings, data.seed)
+        self._supernet = SharedSuperNet(data, settings)
         self._space = make_space(settings)
         self._codes = make_codes(self._space)
-        self._train_field, self._val_field = _fields(graph, settings)
+        self._train_field, self._val_field = _fields(data, settings)
         self._memo = Memo(self._codes, self._own_losses)
         self._own: Any = None
         self._evolved = 0
@@ -250,7 +253,7 @@ class FLAGCNSClient(RoundClient):
 
     def latency(self, payload: Payload) -> Payload:
         """Contribute to the mean time that networks take, where it is an objective."""
-        table = latency_table(self._space, self.data.graph, self.settings)
+        table = latency_table(self._space, self.data, self.settings)
         tag = f"latency{payload.get('session', '')}"
         return {"latency": self.contribute(tag, {"table": table, "clients": np.ones(1)})}
 
@@ -345,11 +348,14 @@ def variation(settings: FLAGCNSSettings) -> Variation:
     return Variation(settings.tournament, settings.crossover, settings.mutation)
 
 
-def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
+def _fields(data: ClientData, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
+    graph = data.graph
     features = input_features(graph, settings.normalize_features)
     structure, labels = Structure.from_client(graph), torch.from_numpy(graph.y.copy())
     train, val = (
-        ReceptiveField(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
+        ReceptiveField(
+            features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))], data.device
+        )
         for mask in (graph.train_mask, graph.val_mask)
     )
     return train, val

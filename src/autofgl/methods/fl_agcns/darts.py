@@ -46,6 +46,7 @@ from autofgl.nn.supernet.relaxed import (
 )
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
@@ -84,10 +85,10 @@ class DartsClient(RoundClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
+        self._supernet = SharedSuperNet(data, settings)
         self._relaxed = RelaxedNetwork(self._supernet.network)
         self._inputs = data.inputs(settings.normalize_features)
-        self._labels = torch.from_numpy(data.graph.y.copy())
+        self._labels = torch.from_numpy(data.graph.y.copy()).to(data.device)
         self._train, self._val, _ = self._inputs.nodes
         self._train_loss = 0.0
 
@@ -116,7 +117,7 @@ class DartsClient(RoundClient):
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
-        scores = self._scores(_logits(payload), self._train, generator)
+        scores = self._scores(self._logits(payload), self._train, generator)
         self._train_loss, slopes = self._differentiated(scores, self._train, list(named.values()))
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
         share = counts * len(self._train) / max(payload["totals"][0], 1)
@@ -130,7 +131,7 @@ class DartsClient(RoundClient):
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
-        logits = _logits(payload).requires_grad_()
+        logits = self._logits(payload).requires_grad_()
         scores = self._scores(logits, self._val)
         loss, (slope,) = self._differentiated(scores, self._val, [logits])
         gradient, counts = bounded({"logits": slope})
@@ -153,9 +154,12 @@ class DartsClient(RoundClient):
     ) -> Tensor:
         """Scores of the relaxed network at some nodes, ``[nodes, classes]``."""
         if not len(nodes):
-            return torch.zeros(0, self._supernet.network.classes)
+            return torch.zeros(0, self._supernet.network.classes, device=self.data.device)
         inputs = self._inputs
         return self._relaxed(logits, inputs.features, inputs.structure, generator)[nodes]
+
+    def _logits(self, payload: Payload) -> Tensor:
+        return torch.tensor(payload["logits"], dtype=torch.float32, device=self.data.device)
 
     def _differentiated(
         self, scores: Tensor, nodes: Tensor, wanted: list[Tensor]
@@ -167,7 +171,7 @@ class DartsClient(RoundClient):
         # A convolution may have parameters that its output does not depend on.
         slopes = torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)
         value = float(np.nan_to_num(loss.item(), nan=WORST_LOSS, posinf=WORST_LOSS))
-        return min(value, WORST_LOSS), [gradient.numpy() for gradient in slopes]
+        return min(value, WORST_LOSS), [fetch(gradient) for gradient in slopes]
 
 
 class FLDarts(Method):
@@ -318,7 +322,3 @@ def bounded(gradient: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
     largest = max(float(np.abs(value).max(initial=0.0)) for value in gradient.values())
     scale = np.float32(LARGEST / max(largest, LARGEST))
     return {name: scale * value for name, value in gradient.items()}, 1.0
-
-
-def _logits(payload: Payload) -> Tensor:
-    return torch.tensor(payload["logits"], dtype=torch.float32)

@@ -64,6 +64,9 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
 
+    batch: Whole = 0
+    """training nodes in a mini-batch of trials and final training; 0: all at once, as the SuperNet
+    always takes them"""
     population: int = Field(60, ge=2)
     """number of codes (encoded architectures) in the population, |P|"""
     generations: Count = 250
@@ -167,6 +170,9 @@ class DartsSettings(SpaceSettings, FederatedTraining):
         """None: clients tell which codes they prefer, and sums whose values have no bound."""
         return None
 
+    batch: Whole = 0
+    """training nodes in a mini-batch of the final training; 0: all at once, as the SuperNet always
+    takes them"""
     generations: Count = 250
     """architecture steps"""
     weight_steps: Count = 1
