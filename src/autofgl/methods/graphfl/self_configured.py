@@ -120,14 +120,14 @@ class SelfConfiguredClient(MetaClient):
         trained = self.local.weights()
         before = take(self._blocks, parts) if self._blocks else trained
         length = distance(before, trained)
-        shapes = np.zeros(len(self._space.shapes), np.float32)
-        shapes[index] = 1.0
+        shapes, lengths = np.zeros((2, len(self._space.shapes)), np.float32)
+        shapes[index], lengths[index] = 1.0, length
         rate = math.log(self.local.settings.inner_lr / self.settings.inner_lr)
         blocks = put(self._equal_step(before, trained, length), parts, self._space.sizes)
         return {
             **blocks,
             "shapes": shapes,
-            "lengths": shapes * np.float32(length),
+            "lengths": lengths,
             "log_rate": np.array(rate, np.float32),
         }
 
