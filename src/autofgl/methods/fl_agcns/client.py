@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from autofgl.federation.party import Context
+from autofgl.federation.party import Context, Refused
 from autofgl.federation.payload import Payload, decode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
@@ -252,16 +252,19 @@ class FLAGCNSClient(SuperNetClient):
         self._train_loss = 0.0
 
     def permit(self, op: str, payload: Payload) -> None:
-        """Refuse a generation that was evolved before."""
+        """Refuse a generation that was evolved before, and what no noise would cover."""
         super().permit(op, payload)
         if op == "evolve":
             require_later("generation", payload["generation"], self._evolved)
+        if self.private and (op == "latency" or (op == "evolve" and payload["quota"])):
+            raise Refused(f"no noise covers what '{op}' asks for, and --dp is on")
 
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
         counts = super().begin_search(payload)
         params = parameter_table(self._space, self.data.graph, self.settings)
-        return {**counts, "val": self._val_field.measured, "params": params}
+        nodes = self._val_field.measured
+        return {**counts, "val": min(nodes, 1) if self.private else nodes, "params": params}
 
     def latency(self, payload: Payload) -> Payload:
         """Contribute to the mean time that networks take, where it is an objective."""
@@ -297,7 +300,8 @@ class FLAGCNSClient(SuperNetClient):
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
         refused = self.take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
-        figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
+        figures = self._figures(payload["codes"], payload)
+        figures |= {} if self.private else {"train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
         told = {"totals": payload["totals"], "codes": payload["codes"]}
         return {**refused, "losses": self.contribute(tag, figures, told=told)}
@@ -332,7 +336,13 @@ class FLAGCNSClient(SuperNetClient):
         return super().take_gradient(payload)
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
-        """Own losses and correct predictions of codes, over the federation's validation nodes."""
+        """Own losses and correct predictions of codes, over the federation's validation nodes; with
+        differential privacy only what the search goes by, over the own nodes.
+        """
+        if self.private:
+            means = self._evaluated(codes) / max(self._val_field.measured, 1)
+            first = self.settings.objective_names[0]
+            return {"losses": means[:, 0]} if first == "loss" else {"correct": means[:, 1]}
         sums = self._evaluated(codes) / max(payload["totals"][1], 1)
         return {"losses": sums[:, 0], "correct": sums[:, 1]}
 
