@@ -198,6 +198,11 @@ class ClientsSettings(BaseModel):
         """Sums that a whole run releases; none if nothing would say how large their values are."""
         return None
 
+    @property
+    def beyond_sums(self) -> str:
+        """Where a run has no :attr:`releases`, what clients tell besides sums, and what to do."""
+        return "what clients tell besides sums with a bound"
+
 
 class AveragingSettings(BaseModel):
     """How often and what clients exchange for one common model."""

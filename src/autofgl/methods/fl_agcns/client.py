@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from autofgl.federation.party import Context, require_later
+from autofgl.federation.party import Context, Refused, require_later
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
@@ -231,12 +231,14 @@ class FLAGCNSClient(RoundClient):
         self._train_loss = 0.0
 
     def permit(self, op: str, payload: Payload) -> None:
-        """Refuse a step or a generation that was made before."""
+        """Refuse a step or a generation that was made before, and what no noise would cover."""
         super().permit(op, payload)
         if op == "weights":
             self._supernet.require_new(payload)
         if op == "evolve":
             require_later("generation", payload["generation"], self._evolved)
+        if self.private and (op == "latency" or (op == "evolve" and payload["quota"])):
+            raise Refused(f"no noise covers what '{op}' asks for, and --dp is on")
 
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
@@ -244,7 +246,9 @@ class FLAGCNSClient(RoundClient):
         self._supernet.begin()
         counts = self.count(f"{self._stage}start", self.data.counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
-        return {"counts": counts, "val": self._val_field.measured, "params": params}
+        nodes = self._val_field.measured
+        told = min(nodes, 1) if self.private else nodes
+        return {"counts": counts, "val": told, "params": params}
 
     def join_search(self, payload: Payload) -> Payload:
         """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
@@ -286,7 +290,8 @@ class FLAGCNSClient(RoundClient):
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
         refused = self._take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
-        figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
+        figures = self._figures(payload["codes"], payload)
+        figures |= {} if self.private else {"train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
         told = {"totals": payload["totals"], "codes": payload["codes"]}
         return {**refused, "losses": self.contribute(tag, figures, told=told)}
@@ -321,7 +326,13 @@ class FLAGCNSClient(RoundClient):
         return self._supernet.take(payload, self.sums, self._secure != "none")
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
-        """Own losses and correct predictions of codes, over the federation's validation nodes."""
+        """Own losses and correct predictions of codes, over the federation's validation nodes; with
+        differential privacy only what the search goes by, over the own nodes.
+        """
+        if self.private:
+            means = self._evaluated(codes) / max(self._val_field.measured, 1)
+            first = self.settings.objective_names[0]
+            return {"losses": means[:, 0]} if first == "loss" else {"correct": means[:, 1]}
         sums = self._evaluated(codes) / max(payload["totals"][1], 1)
         return {"losses": sums[:, 0], "correct": sums[:, 1]}
 

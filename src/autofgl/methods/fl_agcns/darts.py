@@ -120,13 +120,17 @@ class DartsClient(RoundClient):
         scores = self._scores(self._logits(payload), self._train, generator)
         self._train_loss, slopes = self._differentiated(scores, self._train, list(named.values()))
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
-        share = counts * len(self._train) / max(payload["totals"][0], 1)
+        share = self._counted(counts) * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(gradient, share) | own_vote(gradient, self._secure)
-        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
+        told = {"totals": payload["totals"], "logits": payload["logits"]}
+        sent = self.contribute(tag, update, reveal="parties", told=told)
+        return {**refused, "gradient": sent}
 
     def architecture(self, payload: Payload) -> Payload:
-        """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
+        """Contribute the gradient of the mean validation loss, without dropout, in the logits; with
+        differential privacy it alone, without figures.
+        """
         refused = self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
@@ -141,10 +145,16 @@ class DartsClient(RoundClient):
         figures = {
             "val": share * np.array([loss, correct, 1.0]),
             "train": train_share * np.array([self._train_loss, 1.0]),
-            **weighted(gradient, counts * share),
         }
+        update = weighted(gradient, self._counted(counts) * share)
+        sent = update if self.private else {**figures, **update}
         tag = f"architecture-{payload['generation']}"
-        return {**refused, "figures": self.contribute(tag, figures)}
+        told = {"totals": totals, "logits": payload["logits"]}
+        return {**refused, "figures": self.contribute(tag, sent, told=told)}
+
+    def _counted(self, counts: float) -> float:
+        """What a gradient counts; with differential privacy nobody is told that there is none."""
+        return 1.0 if self.private else counts
 
     def _take_gradient(self, payload: Payload) -> Payload:
         return self._supernet.take(payload, self.sums, self._secure != "none")
@@ -269,12 +279,9 @@ class FLDarts(Method):
         if gradient:
             self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
             self._optimizer.step()
-        train, val, logits = figures["train"], figures["val"], self._logits()
+        logits = self._logits()
         return {
-            "train_loss": _ratio(train[0], train[1]),
-            "val_loss": _ratio(val[0], val[2]),
-            "val_accuracy": _ratio(val[1], val[2]),
-            "test_accuracy": None,
+            **figure_columns(figures),
             "generation": self._generation,
             "entropy": entropy(self._space, logits),
             "best_code": str(most_likely_genotype(self._space, logits)),
@@ -304,6 +311,16 @@ def relaxed_forms(logits: int) -> dict[str, Form]:
         "train": Array((2,), -ROUNDING, also=train_fault),
         "val": Array((3,), -ROUNDING, also=val_fault),
     }
+
+
+def figure_columns(figures: Mapping[str, Any]) -> Row:
+    """Columns of the relaxed network's figures, where clients tell them."""
+    row: Row = dict.fromkeys(("train_loss", "val_loss", "val_accuracy", "test_accuracy"))
+    if "val" in figures:
+        train, val = figures["train"], figures["val"]
+        row["train_loss"] = _ratio(train[0], train[1])
+        row |= {"val_loss": _ratio(val[0], val[2]), "val_accuracy": _ratio(val[1], val[2])}
+    return row
 
 
 def _ratio(total: float, share: float) -> float:
