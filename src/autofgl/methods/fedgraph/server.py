@@ -19,7 +19,7 @@ import torch
 
 from autofgl.errors import UserError
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory, Replies
+from autofgl.federation.party import Context, PartyFactory, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedgraph.policy import SamplingPolicy
@@ -119,7 +119,14 @@ class FedGraph(Method):
     ) -> PartyFactory:
         """The client side."""
         spec = sized_spec("gcn", graph, settings)
-        return lambda context: AcrossClient(context, graph, spec, settings, seed, secure)
+
+        def build(context: Context) -> AcrossClient:
+            if context.device not in ("auto", "cpu"):
+                why = "fedgraph's clients exchange rows within every pass, and compute on the CPU"
+                raise UserError(f"{why}: leave --device {context.device} out")
+            return AcrossClient(context, graph, spec, settings, seed, secure)
+
+        return build
 
     @property
     def rounds(self) -> int:

@@ -17,6 +17,7 @@ from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_c
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.outcome import Row
+from autofgl.runtime.private import LARGEST_LOSS
 from autofgl.runtime.replies import SUM, TAKE, WHOLE, Array, Form, Record
 from autofgl.runtime.state import Saved
 from autofgl.search.baselines import RandomSearch
@@ -192,7 +193,9 @@ class Generations(Saved):
     def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
         costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
         names = self._settings.objective_names
-        return objective_values(names, figures["losses"], figures["correct"], costs)
+        untold = np.zeros(len(codes))
+        losses, correct = (figures.get(name, untold) for name in ("losses", "correct"))
+        return objective_values(names, losses, correct, costs)
 
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
@@ -204,14 +207,19 @@ class Generations(Saved):
         networks = genotypes(self.space, self.population)
         types = Counter(layer.type for code in networks for layer in code.existing)
         layers = max(1, sum(types.values()))
+        if self._clients.private:  # the search goes by the noise, the history need not
+            bounds = {"losses": LARGEST_LOSS, "correct": 1.0}
+            figures = {name: np.clip(one, 0, bounds[name]) for name, one in figures.items()}
+        losses, correct = figures.get("losses"), figures.get("correct")
+        train_loss = figures.get("train_loss")
         return {
-            "train_loss": float(figures["train_loss"]),
-            "val_loss": float(figures["losses"][best]),
-            "val_accuracy": float(figures["correct"][best]),
+            "train_loss": None if train_loss is None else float(train_loss),
+            "val_loss": None if losses is None else float(losses[best]),
+            "val_accuracy": None if correct is None else float(correct[best]),
             "test_accuracy": None,
             "generation": self.count,
-            "best_fll": float(np.min(figures["losses"])),
-            "median_fll": float(np.median(figures["losses"])),
+            "best_fll": None if losses is None else float(np.min(losses)),
+            "median_fll": None if losses is None else float(np.median(losses)),
             "gamma": share,
             "unique_codes": len(self.codes.unique(self.population)),
             "best_code": str(networks[best]),
