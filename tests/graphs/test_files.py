@@ -415,7 +415,7 @@ def test_the_examples_of_the_documentation_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = Path(__file__).parents[2] / "docs" / "graph-files.md"
     examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
         exec(compile(example, page.name, "exec"), {})
     bank, shop = load_graphs(["bank.npz", "shop.npz"])
