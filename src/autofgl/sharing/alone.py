@@ -76,7 +76,7 @@ class AloneClient(Saved, Party):
         if not self._stopped:
             self._keep_best(payload["round"], self._local.evaluate())
         self._local.load_weights(self._best_weights)
-        own: Payload = {"nodes": self._graph.num_nodes, "edges": self._graph.num_edges // 2}
+        own: Payload = {"nodes": self._graph.num_nodes, "edges": self._graph.num_links}
         own["metrics"] = self._local.evaluate()
         seconds = self._local.inference_seconds()
         return {"own": own, "seconds": seconds, "best_round": self._best.round}
