@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import ROUNDING
 from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.metrics import Metrics
@@ -35,6 +36,10 @@ _AXES: dict[str, tuple[int | None, ...]] = {
     "scores": (None, 2, None),
     "calibration": (CONFIDENCES, 3),
 }
+
+
+#: All kinds.
+COUNTED = tuple(_AXES)
 
 
 def detail_kinds(settings: Any) -> list[str]:
@@ -122,6 +127,22 @@ def with_objective(
         return metrics
     counts = from_units(kind, sums[f"val_{kind}"])[row]
     return metrics.judged_by(name, objective_value(name, counts))
+
+
+def plain_sum(parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> dict[str, Any]:
+    """The sum of clients' counts where the server sees each of them."""
+    names = [f"{prefix}{kind}" for kind in COUNTED]
+    first = next(iter(parts.values()))
+    return {
+        name: np.sum([part[name] for part in parts.values()], axis=0)
+        for name in names
+        if name in first
+    }
+
+
+def shapes(part: Mapping[str, Any]) -> Payload:
+    """What counts a client gives, and of how many classes: the same at all clients."""
+    return {name: list(np.shape(value)) for name, value in part.items() if np.ndim(value) > 2}
 
 
 def split_figures(sums: Mapping[str, Any], kind: int = 0) -> dict[str, Any]:

@@ -103,6 +103,10 @@ class BestRound:
     since_lower_loss: int = 0
     score: float = -1.0
 
+    def figure(self, kind: str) -> float:
+        """The best round's ``accuracy``, or the objective."""
+        return self.accuracy if kind == "accuracy" else self.score
+
     def update(self, at: int, metrics: Metrics) -> bool:
         """Take in a round's metrics; true if it is the best so far."""
         accuracy, loss = metrics.val_accuracy, metrics.val_loss

@@ -81,8 +81,8 @@ class TrainSettings(BaseModel):
     #: Settings that are the server's own affair, such as names of its files: no site reads them.
     server_only: ClassVar[tuple[str, ...]] = ()
 
-    #: Settings that go by the objective, where one is given and they are not.
-    by_objective: ClassVar[tuple[str, ...]] = ("select",)
+    #: What settings are that are not given, with an objective other than accuracy.
+    by_objective: ClassVar[dict[str, str]] = {"select": "objective"}
 
     protocol: Literal["regularized", "plain"] = "regularized"
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
@@ -143,7 +143,7 @@ class TrainSettings(BaseModel):
             if isinstance(given.get(key), str):
                 given[key] = values.get(given[key], given[key])
         if given.get("objective", "accuracy") != "accuracy":
-            given = {**dict.fromkeys(cls.by_objective, "objective"), **given}
+            given = {**cls.by_objective, **given}
         return {**PLAIN, **given} if given.get("protocol") == "plain" else given
 
     @model_validator(mode="after")
@@ -216,7 +216,7 @@ class TrialSettings(BaseModel):
 
     model_config = CONFIG
 
-    by_objective: ClassVar[tuple[str, ...]] = ("select", "fitness")
+    by_objective: ClassVar[dict[str, str]] = {"select": "objective", "fitness": "objective"}
 
     candidates: Count = 200
     """networks to try"""

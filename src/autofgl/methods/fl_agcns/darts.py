@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autofgl.federation import Federation
 from autofgl.federation.party import Context
@@ -50,6 +49,7 @@ from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
 from autofgl.sharing.common import COMMON
+from autofgl.tasks.losses import balanced_weights
 
 #: Of Adam on α, as in DARTS.
 BETAS = (0.5, 0.999)
@@ -80,6 +80,7 @@ class DartsClient(SuperNetClient):
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
+        self.weigh_search(payload)
         refused = self.take_gradient(payload)
         at = self.enter_step(payload)
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
@@ -95,6 +96,7 @@ class DartsClient(SuperNetClient):
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
+        self.weigh_search(payload)
         refused = self.take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
@@ -129,7 +131,7 @@ class DartsClient(SuperNetClient):
         """Mean loss, capped and finite, and its gradients; all zero without nodes."""
         if not len(nodes):
             return 0.0, [np.zeros(tuple(value.shape), np.float32) for value in wanted]
-        loss = F.cross_entropy(scores, self._labels[nodes])
+        loss = self._search_loss.mean(scores, self._labels[nodes])
         # A convolution may have parameters that its output does not depend on.
         slopes = torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)
         value = float(np.nan_to_num(loss.item(), nan=WORST_LOSS, posinf=WORST_LOSS))
@@ -142,7 +144,10 @@ class FLDarts(Method):
     Settings = DartsSettings
     ways: ClassVar = {"common": COMMON}
     Client = DartsClient
-    saved = ("_generation", "_generations", "_totals", "_alpha", "_optimizer", "_final")
+    saved = (
+        "_generation", "_generations", "_totals", "_class_weights", "_alpha", "_optimizer",
+        "_final",
+    )  # fmt: skip
     settings: DartsSettings
 
     @classmethod
@@ -164,6 +169,7 @@ class FLDarts(Method):
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
+        self._class_weights: list[float] = []
 
     @property
     def done(self) -> bool:
@@ -178,7 +184,11 @@ class FLDarts(Method):
     def setup(self) -> None:
         """Count the nodes."""
         replies = self.clients.call("begin_search", {"stage": "search-"}, reply=START).ok
-        self._totals = self.clients.count_nodes("search-start", replies)
+        if self.settings.class_weight == "balanced":
+            self._totals, labels = self.clients.count_labels("search-start", replies)
+            self._class_weights = balanced_weights(labels)
+        else:
+            self._totals = self.clients.count_nodes("search-start", replies)
 
     def wrap_up(self) -> None:
         """The budget is spent: end the search and train its network."""
@@ -243,7 +253,9 @@ class FLDarts(Method):
         }
 
     def _message(self) -> Payload:
-        return {"generation": self._generation, "totals": self._totals, "logits": self._logits()}
+        weights = {"class_weights": self._class_weights} if self._class_weights else {}
+        about = {"generation": self._generation, "totals": self._totals, **weights}
+        return {**about, "logits": self._logits()}
 
     def _logits(self) -> Logits:
         logits: Logits = self._prior + self._alpha.detach().numpy()

@@ -63,6 +63,9 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
         return None
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
+    by_objective: ClassVar[dict[str, str]] = {
+        "select": "objective", "objectives": "objective,params",
+    }  # fmt: skip
 
     population: int = Field(60, ge=2)
     """number of codes (encoded architectures) in the population, |P|"""
@@ -77,8 +80,8 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     optimizers: Literal["both", "controller", "clients"] = "both"
     """who evolves the population (the paper's ablation)"""
     objectives: str = "loss,params"
-    """what codes are ranked by, separated by commas: first validation loss or accuracy, then
-    params, latency or both"""
+    """what codes are ranked by, separated by commas: first loss, accuracy or the objective on
+    validation nodes, then params, latency or both; trials and finalists go by the objective"""
     start: str = ""
     """architectures to start from, separated by ';', such as 'relu | gcn<0 gcn<1 | identity'"""
     per_predecessor: bool = False
@@ -108,8 +111,11 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     @classmethod
     def _check_objectives(cls, text: str) -> str:
         first, *more = names = [name.strip() for name in text.split(",")]
-        if first not in ("loss", "accuracy") or not set(more) <= {"params", "latency"}:
-            raise ValueError("loss or accuracy comes first, then params, latency or both")
+        ranks = ("loss", "accuracy", "objective")
+        if first not in ranks or not set(more) <= {"params", "latency"}:
+            raise ValueError(
+                "loss, accuracy or objective comes first, then params, latency or both"
+            )
         if len(set(names)) < len(names):
             raise ValueError("name every objective once")
         return ",".join(names)
@@ -180,6 +186,16 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     hundred would hardly move"""
     arch_weight_decay: NonNegative = 1e-3
     """L2 penalty on the architecture parameters"""
+
+    @field_validator("objective")
+    @classmethod
+    def _check_gradient(cls, objective: str) -> str:
+        if objective != "accuracy":
+            raise ValueError(
+                "fl-darts descends the validation loss and cannot follow another objective: "
+                "take fl-agcns, fl-random or fl-rl"
+            )
+        return objective
 
     @property
     def total_rounds(self) -> int:
