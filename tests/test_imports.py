@@ -26,7 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "sharing": BASE | {"runtime"},
     "methods": BASE | {"runtime", "sharing"},
     "audit": BASE - {"search"} | {"runtime", "sharing"},
-    "runs": {"graphs", "federation", "nn", "methods", "runtime"},
+    "runs": {"graphs", "federation", "nn", "tasks", "methods", "runtime"},
     "report": {"runs", "nn", "methods"},
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
     "sites": {

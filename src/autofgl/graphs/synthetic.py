@@ -3,11 +3,11 @@
 Notation: n nodes, k classes, θ_v the expected degree of node v up to a factor.
 
 Each node belongs to one of k classes, which are equally large unless ``minority`` makes the last
-one rare. An edge starts at a node drawn with
-probability ∝ θ and ends, with probability ``homophily``, at a node of the same class, otherwise
-at one of another class, again ∝ θ (Karrer and Newman, "Stochastic blockmodels and community
-structure in networks", 2011). θ follows a power law. A node's words come from the topic of its
-class with probability ``topic_strength``, else from the whole vocabulary.
+one rare. An edge starts at a node drawn with probability ∝ θ and ends, with probability
+``homophily``, at a node of the same class, otherwise at one of another class, again ∝ θ (Karrer and
+Newman, "Stochastic blockmodels and community structure in networks", 2011). θ follows a power law.
+A node's words come from the topic of its class with probability ``topic_strength``, else from the
+whole vocabulary.
 """
 
 from collections.abc import Callable

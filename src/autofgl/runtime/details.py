@@ -57,6 +57,12 @@ def to_units(counts: Mapping[str, Counts], prefix: str = "") -> dict[str, Counts
     return {f"{prefix}{kind}": values / COUNT_UNIT for kind, values in counts.items()}
 
 
+def without_objective(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures without what a round has for the objective: the end has all counts."""
+    judged = {f"val_{kind}" for kind in _AXES}
+    return {name: value for name, value in figures.items() if name not in judged}
+
+
 def from_units(kind: str, scaled: Any) -> Counts:
     """Counts of a sum; all but confidences are whole numbers again."""
     counts = np.asarray(scaled, np.float64) * COUNT_UNIT

@@ -19,7 +19,12 @@ from autofgl.federation.party import Context, Refused, Replies
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
-from autofgl.runtime.details import detail_forms, detailed, objective_forms
+from autofgl.runtime.details import (
+    detail_forms,
+    detailed,
+    objective_forms,
+    without_objective,
+)
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import (
     BestRound,
@@ -193,7 +198,7 @@ class RoundClient(Summing, PhasedParty):
         sharing.settle(payload)
         report = sharing.final_figures(payload)
         if self.private is None:  # no noise would cover the counts
-            report |= sharing.details()
+            report = {**without_objective(report), **sharing.details()}
         seconds = {"seconds": np.array([sharing.local.inference_seconds(), 1.0])}
         tag = f"{self._stage}conclude"
         if self._secure == "none":
@@ -403,7 +408,9 @@ class RoundEngine(Saved):
         seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)
         forms |= {} if "session" in message else seconds
         if not clients.private:
-            forms |= {**self._objective_forms, **self._detail_forms}
+            forms |= detail_forms(
+                self.sharing.settings, self.totals, self.sharing.kinds, self._most
+            )
         total = clients.total(f"{self.stage}conclude", replies, "report", forms)
         if "session" in message:
             tag = f"{self.stage}seconds-{message['session']}"
@@ -482,12 +489,6 @@ class RoundEngine(Saved):
         """What the sums for the objective can be."""
         sharing = self.sharing
         return objective_forms(sharing.settings, self.totals, sharing.kinds, self._most)
-
-    @property
-    def _detail_forms(self) -> dict[str, Form]:
-        """What the counted predictions of the final weights can be."""
-        sharing = self.sharing
-        return detail_forms(sharing.settings, self.totals, sharing.kinds, self._most)
 
     @property
     def _weights_of_classes(self) -> Payload:
