@@ -214,3 +214,23 @@ def test_result_and_report_show_them(small_clients: list[ClientGraph], tmp_path:
         assert words in page
     with pytest.raises(UserError, match="objective"):
         autofgl.run("fedavg", small_clients, out=tmp_path / "b", objective="fame")
+
+
+@pytest.mark.slow
+def test_a_rare_class_is_found_where_it_decides(tmp_path: Path) -> None:
+    """Issue: over 5 seeds, average precision with it as the objective and balanced classes."""
+    found: dict[str, list[float]] = {"default": [], "rare": []}
+    ways = {
+        "default": {},
+        "rare": {"objective": "average_precision", "class_weight": "balanced"},
+    }
+    data = DataSettings(nodes=3000, classes=2, minority=0.03)
+    for seed in range(5):
+        graph = load("synthetic", seed=seed, settings=data)
+        clients = partition(graph, 3, "metis", seed)
+        for name, settings in ways.items():
+            out = tmp_path / f"{name}-{seed}"
+            result = autofgl.run("fedavg", clients, seed=seed, out=out, rounds=150, **settings)
+            found[name].append(result.figures["metrics"]["test"]["average_precision"])
+    assert all(a < b for a, b in zip(found["default"], found["rare"], strict=True))
+    assert np.mean(found["rare"]) > 3 * np.mean(found["default"])
