@@ -177,16 +177,16 @@ def test_clients_alone_balance_by_their_own_nodes(small_clients: list[ClientGrap
 
 @pytest.mark.parametrize("objective", [name for name in OBJECTIVES if name != "accuracy"])
 def test_differential_privacy_covers_no_counts(objective: str) -> None:
-    with pytest.raises(ValidationError, match="without --dp"):
+    with pytest.raises(UserError, match="without --dp"):
         FederatedSettings(objective=objective, dp_epsilon=8)
-    with pytest.raises(ValidationError, match="without --dp"):
+    with pytest.raises(UserError, match="without --dp"):
         FederatedSettings(class_weight="balanced", dp_epsilon=8)
 
 
 def test_what_cannot_be_followed_is_refused() -> None:
     with pytest.raises(ValidationError, match="fl-darts descends the validation loss"):
         DartsSettings(objective="auroc")
-    with pytest.raises(ValidationError, match="objective=auroc needs score_bins"):
+    with pytest.raises(UserError, match="objective=auroc needs score_bins"):
         FederatedSettings(objective="auroc", score_bins=0)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple,
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from autofgl.errors import unknown_name
+from autofgl.errors import UserError, unknown_name
 from autofgl.secure.accountant import Releases
 from autofgl.tasks.objectives import OBJECTIVES
 
@@ -150,11 +150,11 @@ class TrainSettings(BaseModel):
     def _check_objective(self) -> Self:
         """Refuse an objective without what it is made of, and what no noise would cover."""
         if OBJECTIVES[self.objective] == "scores" and not self.score_bins:
-            raise ValueError(f"objective={self.objective} needs score_bins")
+            raise UserError(f"objective={self.objective} needs score_bins, which is 0")
         if getattr(self, "dp_epsilon", 0):
             for key in ("objective", "class_weight"):
                 if getattr(self, key) != type(self).model_fields[key].default:
-                    raise ValueError(
+                    raise UserError(
                         f"{key}={getattr(self, key)} needs counts that differential privacy "
                         "leaves out: run without --dp"
                     )
