@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from autofgl.federation.party import Party, require_later
 from autofgl.federation.payload import Payload
 from autofgl.runtime.details import (
     COUNTED,
@@ -22,7 +23,6 @@ from autofgl.runtime.details import (
 )
 from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics
-from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.replies import METRICS, OWN, SECONDS, Number, Record, Truth
 from autofgl.runtime.settings import AloneSettings, model_spec
 from autofgl.runtime.state import Saved
@@ -41,7 +41,7 @@ CONCLUDE = Record(
 ).perhaps({kind: counts_form(kind, [math.inf] * len(DETAILED)) for kind in COUNTED})
 
 
-class AloneClient(Saved, PhasedParty):
+class AloneClient(Saved, Party):
     """Trains on its own graph, keeps its own best weights and stops by its own patience."""
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})

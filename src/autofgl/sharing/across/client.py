@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.party import Context, Refused
+from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, Ints
 from autofgl.nn.features import NodeInput
@@ -27,7 +27,6 @@ from autofgl.runtime.local_model import (
     median_seconds,
 )
 from autofgl.runtime.metrics import SPLITS, scale_down
-from autofgl.runtime.phases import PhasedParty
 from autofgl.runtime.private import noise_file
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure.noise import NoiseRecord, RowNoise
@@ -41,7 +40,7 @@ from autofgl.tasks.losses import NodeLoss
 COST_UNIT = 1e6
 
 
-class AcrossClient(Summing, PhasedParty):
+class AcrossClient(Summing, Party):
     """Samples, convolves across clients and trains; peers fetch between two calls of a pass."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
