@@ -202,11 +202,13 @@ class LocalModel:
         self.model.train()
         self._optimizer.zero_grad()
         if batch is None:
-            logits = self.model(self._features, self._structure, generator)[self._nodes[0]]
+            outputs = self.model(self._features, self._structure, generator=generator)
+            logits = outputs[self._nodes[0]]
             labels = self._labels[0]
         else:
             labels = batch.labels
-            logits = self.model(batch.features, batch.structure, generator)[: len(labels)]
+            outputs = self.model(batch.features, batch.structure, generator=generator)
+            logits = outputs[: len(labels)]
         loss = F.cross_entropy(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
 
@@ -247,9 +249,9 @@ class LocalModel:
         Where training goes by mini-batches, a graph too large for one pass is taken in chunks.
         """
         self.model.eval()
-        most = MOST_ENTRIES // max(self.spec.hidden, self.spec.classes)
-        if self._batches and self._structure.num_nodes > most:
-            hops = receptive_hops(self.spec)
+        hops = receptive_hops(self.spec)
+        most = MOST_ENTRIES // max(getattr(self.spec, "hidden", 1), self.spec.classes)
+        if self._batches and hops is not None and self._structure.num_nodes > most:
             data, device = self._origin, self.device
             return outputs_in_chunks(self.model, data.features, data.structure, hops, most, device)
         output: Tensor = self.model(self._features, self._structure)
