@@ -78,6 +78,8 @@ def _figures(
         "seed": config.seed,
         "test_accuracy": outcome.test_accuracy,
         "val_accuracy": outcome.val_accuracy,
+        "objective": outcome.objective,
+        "metrics": outcome.metrics,
         "per_client": outcome.per_client,
         "parameters": outcome.parameters,
         "inference_s": outcome.inference_s,

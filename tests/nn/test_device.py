@@ -104,7 +104,9 @@ def test_a_mini_batch_is_drawn_here_and_moved(
 ) -> None:
     spec = ModelSpec(family, FEATURES, CLASSES, HIDDEN)
     model = build_network(spec, torch.Generator().manual_seed(0)).to(CARD)
-    sampler = SubgraphSampler(structure, [3] * receptive_hops(spec))
+    hops = receptive_hops(spec)
+    assert hops is not None
+    sampler = SubgraphSampler(structure, [3] * hops)
     part = sampler.draw(np.arange(8), np.random.default_rng(0))
     rows = InputFeatures.from_client(graph.x).rows(part.nodes)
     labels = torch.from_numpy(graph.y[:8]).to(CARD)
@@ -156,7 +158,7 @@ def test_the_relaxation_stays_on_its_device(
     with OneDevice():
         generator = torch.Generator().manual_seed(0)
         relaxed = RelaxedNetwork(net)
-        scores = relaxed(logits.requires_grad_(), features, structure.to(CARD), generator=generator)
+        scores = relaxed(logits.requires_grad_(), features, structure.to(CARD), generator)
         (slope,) = torch.autograd.grad(scores.sum(), [logits])
     assert slope.device == CARD
 

@@ -40,7 +40,10 @@ class SyntheticSettings(BaseModel):
     nodes: int = Field(default=2000, ge=2, le=2**31)
     """synthetic: number of nodes"""
     classes: int = Field(default=5, ge=2)
-    """synthetic: number of equally large classes"""
+    """synthetic: number of classes, equally large unless 'minority' says otherwise"""
+    minority: float = Field(default=0.0, ge=0, lt=1)
+    """synthetic: share of the nodes that are of the last class, as in 0.03; 0: as many as of any
+    other"""
     features: int = Field(default=500, ge=2)
     """synthetic: size of the vocabulary"""
     degree: NonNegative = 10.0

@@ -113,8 +113,8 @@ class Structure:
     def end_degrees(self) -> Tensor:
         """Numbers of incoming edges of each edge's source and target, ``[E, 2]``.
 
-        In the order of :attr:`symmetric`. That of a source is read off its values, which hold it
-        even where a structure has only some of a graph's rows; a source without any has 0.
+        In the order of :attr:`unweighted_symmetric`. That of a source is read off its values, which
+        hold it even where a structure has only some of a graph's rows; a source without any has 0.
         """
         with constants():
             operator = self.unweighted_symmetric
@@ -230,14 +230,14 @@ class MovedStructure(Structure):
     @cached_property
     def unweighted_symmetric(self) -> SparseOperator:
         """See :attr:`Structure.unweighted_symmetric`."""
-        if self.edge_weight is None:
+        if self._origin.edge_weight is None:
             return self.symmetric
         return self._origin.unweighted_symmetric.to(self._device)
 
     @cached_property
     def weighted_sum(self) -> SparseOperator:
         """See :attr:`Structure.weighted_sum`."""
-        if self.edge_weight is None:
+        if self._origin.edge_weight is None:
             return self.sum
         return self._origin.weighted_sum.to(self._device)
 

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
@@ -25,6 +24,8 @@ from autofgl.runtime.metrics import SPLITS, MetricSums
 from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
+from autofgl.tasks.counts import Counts, prediction_counts
+from autofgl.tasks.losses import NodeLoss
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -72,6 +73,12 @@ def masks_of(graph: ClientGraph) -> tuple[Bools, Bools, Bools]:
     return graph.train_mask, graph.val_mask, graph.test_mask
 
 
+def label_counts(graph: ClientGraph) -> npt.NDArray[np.float64]:
+    """Number of training nodes of each class, ``[C]``."""
+    labels = graph.y[graph.train_mask]
+    return np.bincount(labels, minlength=graph.classes).astype(np.float64)
+
+
 def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> InputFeatures:
     """A graph's features as networks take them."""
     features = InputFeatures.from_client(to_dense(graph.x) if dense else graph.x)
@@ -100,6 +107,10 @@ class ClientData:
         """Number of training, validation and test nodes, ``[3]``."""
         return np.array([mask.sum() for mask in masks_of(self.graph)], np.float64)
 
+    def label_counts(self) -> npt.NDArray[np.float64]:
+        """Number of training nodes of each class, ``[C]``."""
+        return label_counts(self.graph)
+
 
 class LocalModel:
     """The network, its optimizer and everything precomputed about the graph.
@@ -124,6 +135,7 @@ class LocalModel:
         self.name = name
         self.spec = spec
         self.settings = settings
+        self.loss = NodeLoss.of(settings)
         self._seed = seed
         self._features, self._structure = inputs.features, inputs.structure
         self._nodes, self._labels = inputs.nodes, inputs.labels
@@ -207,7 +219,7 @@ class LocalModel:
         else:
             labels = batch.labels
             logits = self.model(batch.features, batch.structure, generator=generator)[: len(labels)]
-        loss = F.cross_entropy(logits, labels)
+        loss = self.loss.mean(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
@@ -232,10 +244,34 @@ class LocalModel:
         Raises:
             AutoFGLError: Training has diverged.
         """
+        return self.loss_sums(self.logits())
+
+    def evaluate_counting(
+        self, kinds: Sequence[str], splits: Sequence[str]
+    ) -> tuple[MetricSums, dict[str, Counts]]:
+        """As :meth:`evaluate`, and the predictions on some masks, counted in some ways; the first
+        axis of the counts is that of the masks.
+        """
         logits = self.logits()
+        return self.loss_sums(logits), self.counts_of(logits, kinds, splits)
+
+    def counts_of(
+        self, logits: Tensor, kinds: Sequence[str], splits: Sequence[str]
+    ) -> dict[str, Counts]:
+        """Outputs for all own nodes, counted by mask."""
+        masks = [SPLITS.index(split) for split in splits]
+        cells = self.settings.score_bins
+        rows = [
+            prediction_counts(logits[self._nodes[at]].cpu(), self._labels[at].cpu(), kinds, cells)
+            for at in masks
+        ]
+        return {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
+
+    def loss_sums(self, logits: Tensor) -> MetricSums:
+        """What :meth:`evaluate` gives, from the outputs for all own nodes."""
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes, labels in zip(sums, self._nodes, self._labels, strict=True):
-            row[:] = count_up(logits[nodes], labels)
+            row[:] = count_up(logits[nodes], labels, self.loss)
         if not np.isfinite(sums).all():
             raise AutoFGLError(f"the loss of {self.name} is no longer finite: lower 'lr'")
         return sums.reshape(-1)
@@ -247,9 +283,9 @@ class LocalModel:
         Where training goes by mini-batches, a graph too large for one pass is taken in chunks.
         """
         self.model.eval()
-        most = MOST_ENTRIES // max(self.spec.hidden, self.spec.classes)
-        if self._batches and self._structure.num_nodes > most:
-            hops = receptive_hops(self.spec)
+        hops = receptive_hops(self.spec)
+        most = MOST_ENTRIES // max(getattr(self.spec, "hidden", 1), self.spec.classes)
+        if self._batches and hops is not None and self._structure.num_nodes > most:
             data, device = self._origin, self.device
             return outputs_in_chunks(self.model, data.features, data.structure, hops, most, device)
         output: Tensor = self.model(self._features, self._structure)
@@ -314,18 +350,27 @@ class TrialModel(LocalModel):
         bound = LARGEST_GRADIENT
         return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
 
-    def evaluate(self) -> MetricSums:
+    def loss_sums(self, logits: Tensor) -> MetricSums:
         """Figures on training and validation nodes, ``[9]``; the worst if it has diverged."""
         counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
         sums = np.stack([WORST_LOSS * counts, 0 * counts, counts], axis=1)
         try:
-            figures = super().evaluate().reshape(len(SPLITS), 3)
+            figures = super().loss_sums(logits).reshape(len(SPLITS), 3)
         except AutoFGLError:
             self.diverged = True
         if not self.diverged:
             sums[:, 0] = np.minimum(sums[:, 0], figures[:, 0])
             sums[:, 1] = figures[:, 1]
         return sums.reshape(-1)
+
+    def counts_of(
+        self, logits: Tensor, kinds: Sequence[str], splits: Sequence[str]
+    ) -> dict[str, Counts]:
+        """Counted predictions; none once it has diverged."""
+        if not self.diverged:
+            return super().counts_of(logits, kinds, splits)
+        counts = super().counts_of(torch.zeros_like(logits), kinds, splits)
+        return {kind: np.zeros_like(values) for kind, values in counts.items()}
 
     def flags(self) -> dict[str, Any]:
         """A one under ``diverged`` once the network has come to nothing here.
@@ -335,11 +380,13 @@ class TrialModel(LocalModel):
         return {"diverged": np.array([float(self.diverged)])}
 
 
-def count_up(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
+def count_up(
+    logits: Tensor, labels: Tensor, loss_of: NodeLoss | None = None
+) -> tuple[float, int, int]:
     """Loss sum, correct predictions and number of some labeled nodes."""
     if not len(labels):
         return 0.0, 0, 0
-    loss = float(F.cross_entropy(logits, labels, reduction="sum"))
+    loss = float((loss_of or NodeLoss()).total(logits, labels))
     return loss, int((logits.argmax(1) == labels).sum()), len(labels)
 
 

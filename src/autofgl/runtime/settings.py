@@ -4,7 +4,7 @@ Each class here is a group of settings; a method's own class derives from the gr
 Nothing here needs torch, so that a mistake in the command line is answered at once.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 from pydantic import (
     BaseModel,
@@ -15,8 +15,9 @@ from pydantic import (
     model_validator,
 )
 
-from autofgl.errors import unknown_name
+from autofgl.errors import UserError, unknown_name
 from autofgl.secure.accountant import Releases
+from autofgl.tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
@@ -87,6 +88,9 @@ class TrainSettings(BaseModel):
     #: Settings that are the server's own affair, such as names of its files: no site reads them.
     server_only: ClassVar[tuple[str, ...]] = ()
 
+    #: What settings are that are not given, with an objective other than accuracy.
+    by_objective: ClassVar[dict[str, str]] = {"select": "objective"}
+
     protocol: Literal["regularized", "plain"] = "regularized"
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
     hidden: Count = 64
@@ -103,9 +107,25 @@ class TrainSettings(BaseModel):
     """rounds of the federation"""
     patience: Whole = 0
     """stop early when validation loss has not improved for this many rounds; 0: never"""
-    select: Literal["accuracy", "loss", "last"] = "loss"
-    """which round's weights are kept: best validation accuracy (the loss breaks ties), lowest
-    validation loss, or the last"""
+    select: Literal["objective", "accuracy", "loss", "last"] = "loss"
+    """which round's weights are kept: best objective or accuracy on validation nodes (the loss
+    breaks ties), lowest validation loss, or the last; with an objective other than accuracy, that
+    is the default"""
+    objective: Literal[
+        "accuracy", "balanced_accuracy", "macro_f1", "auroc", "average_precision"
+    ] = "accuracy"
+    """what rounds and searches are judged by on validation nodes; with two classes, auroc and
+    average_precision are those of class 1, with more the mean over classes against the rest"""
+    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
+    """what is minimized; reported losses are the same"""
+    focal_gamma: NonNegative = 2.0
+    """loss=focal: how much less nodes count that are classified well"""
+    class_weight: Literal["none", "balanced"] = "none"
+    """balanced: every class weighs the same in the loss, whatever its share of all clients'
+    training nodes, which are counted by a sum"""
+    score_bins: int = Field(default=8192, ge=0, le=1 << 20)
+    """cells of the histograms of scores, all classes together, from which auroc and
+    average_precision follow; 0: no histograms and no such figures"""
     checkpoint_every: Count = 25
     """rounds between checkpoints"""
 
@@ -129,7 +149,23 @@ class TrainSettings(BaseModel):
         for key, values in cls.renamed_values.items():
             if isinstance(given.get(key), str):
                 given[key] = values.get(given[key], given[key])
+        if given.get("objective", "accuracy") != "accuracy":
+            given = {**cls.by_objective, **given}
         return {**PLAIN, **given} if given.get("protocol") == "plain" else given
+
+    @model_validator(mode="after")
+    def _check_objective(self) -> Self:
+        """Refuse an objective without what it is made of, and what no noise would cover."""
+        if OBJECTIVES[self.objective] == "scores" and not self.score_bins:
+            raise UserError(f"objective={self.objective} needs score_bins, which is 0")
+        if getattr(self, "dp_epsilon", 0):
+            for key in ("objective", "class_weight"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise UserError(
+                        f"{key}={getattr(self, key)} needs counts that differential privacy "
+                        "leaves out: run without --dp"
+                    )
+        return self
 
 
 class BatchSettings(BaseModel):
@@ -160,9 +196,13 @@ class BatchSettings(BaseModel):
             raise ValueError("it samples the neighbors of mini-batches: give batch=1024, say")
         return fanout
 
-    def fanouts(self, hops: int) -> list[int]:
-        """Neighbors to draw at each of so many hops; 0: all."""
-        given = [int(word) for word in self.fanout.split(",") if word] or [0]
+    def fanouts(self, hops: int | None) -> list[int]:
+        """Neighbors to draw at each of so many hops, 0 for all; where nobody knows how many hops
+        there are, as many as are given, or two.
+        """
+        given = [int(word) for word in self.fanout.split(",") if word]
+        hops = (len(given) or 2) if hops is None else hops
+        given = given or [0]
         return (given + given[-1:] * hops)[:hops]
 
 
@@ -226,15 +266,16 @@ class TrialSettings(BaseModel):
 
     model_config = CONFIG
 
+    by_objective: ClassVar[dict[str, str]] = {"select": "objective", "fitness": "objective"}
+
     candidates: Count = 200
     """networks to try"""
     candidate_rounds: Count = 50
     """training rounds of each"""
     finalists: Count = 3
     """number of best networks to train fully; federated validation picks one"""
-    fitness: Literal["loss", "accuracy"] = "accuracy"
-    """what networks are compared by on validation nodes; of equally accurate ones the lower loss is
-    better"""
+    fitness: Literal["objective", "accuracy", "loss"] = "accuracy"
+    """what networks are compared by on validation nodes; of equals the lower loss is better"""
 
     @property
     def releases(self) -> Releases | None:

@@ -256,10 +256,12 @@ def test_a_client_has_more_to_say_where_fewer_train_the_shape() -> None:
 def test_the_measures_by_hand() -> None:
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]]))
     labels = torch.tensor([0, 1])
-    assert measure("accuracy", logits, labels) == 0.5
+    assert measure(GraphFLGASettings(measure="accuracy"), logits, labels) == 0.5
     loss = -(np.log(0.5) + np.log(0.3)) / 2
-    assert measure("score", logits, labels) == pytest.approx((0.5 + 1 - loss / np.log(3)) / 2)
-    guess = measure("score", torch.zeros(2, 3), torch.tensor([1, 2]))
+    assert measure(GraphFLGASettings(), logits, labels) == pytest.approx(
+        (0.5 + 1 - loss / np.log(3)) / 2
+    )
+    guess = measure(GraphFLGASettings(), torch.zeros(2, 3), torch.tensor([1, 2]))
     assert guess == pytest.approx(0, abs=1e-6)
 
 

@@ -29,9 +29,10 @@ class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
 
     layers: int = Field(2, ge=1, le=16)
     """depth K of the message passing"""
-    select: Literal["accuracy", "loss", "last"] = "accuracy"
-    """which round's weights are kept: best mean of the clients' validation accuracies (the loss
-    breaks ties), lowest validation loss, or the last"""
+    select: Literal["objective", "accuracy", "loss", "last"] = "accuracy"
+    """which round's weights are kept: best objective on all validation nodes, best mean of the
+    clients' validation accuracies (the loss breaks ties of both), lowest validation loss, or the
+    last"""
     chosen_by: Literal["federation", "client"] = "federation"
     """who says which round that is: all together, or each client for itself by its own validation
     nodes, as if it were alone"""

@@ -25,6 +25,7 @@ from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.details import from_units, objective_kinds, to_units
 from autofgl.runtime.device import fetch, send
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient
@@ -35,19 +36,39 @@ from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
 from autofgl.secure import SumClient
 from autofgl.seeding import numpy_generator, torch_generator
+from autofgl.tasks.counts import prediction_counts
+from autofgl.tasks.figures import objective_value
+from autofgl.tasks.losses import NodeLoss
 
+#: Bins of the scores of a class for each code: enough to tell good codes from bad ones.
+CODE_BINS = 128
 #: A cost of ``[1 + types]``: both ends of a network, then one layer of each type.
 Table = Any
 
 
 def objective_values(
-    names: Sequence[str], losses: Any, accuracies: Any, costs: Mapping[str, Any]
+    names: Sequence[str], losses: Any, scores: Any, costs: Mapping[str, Any]
 ) -> Any:
     """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several, validation first."""
-    first = fitness(losses, accuracies, names[0])
+    first = fitness(losses, scores, names[0])
     if len(names) == 1:
         return first
     return np.column_stack([first, *(costs[name] for name in names[1:])])
+
+
+def code_kinds(settings: FLAGCNSSettings) -> list[str]:
+    """What is counted of every code's predictions, where codes are ranked by the objective."""
+    return objective_kinds(settings) if settings.objective_names[0] == "objective" else []
+
+
+def code_scores(settings: FLAGCNSSettings, correct: Any, sums: Mapping[str, Any]) -> Any:
+    """What codes are ranked by unless it is the loss: share of correct predictions, or the
+    objective from their counted predictions.
+    """
+    for kind in code_kinds(settings):
+        counts = from_units(kind, sums[f"val_{kind}"])
+        return np.array([objective_value(settings.objective, one) for one in counts])
+    return correct
 
 
 def cost_of(table: Table, space: Space, codes: Any) -> Any:
@@ -141,7 +162,13 @@ class SharedSuperNet:
             lr=settings.search_lr or settings.lr,
             weight_decay=settings.search_weight_decay,
         )
+        self.loss = NodeLoss.of(settings)
         self._last = (0, -1)
+
+    def weigh(self, payload: Payload) -> None:
+        """Balance the loss, if the server has told weights of the classes."""
+        if "class_weights" in payload:
+            self.loss = self.loss.with_weights(payload["class_weights"])
 
     def begin(self) -> None:
         """No step has been made yet."""
@@ -224,6 +251,7 @@ class FLAGCNSClient(RoundClient):
         self._space = make_space(settings)
         self._codes = make_codes(self._space)
         self._train_field, self._val_field = _fields(data, settings)
+        self._weigh_search({})
         self._memo = Memo(self._codes, self._own_losses)
         self._own: Any = None
         self._evolved = 0
@@ -244,7 +272,7 @@ class FLAGCNSClient(RoundClient):
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
         self.enter_stage(payload)
         self._supernet.begin()
-        counts = self.count(f"{self._stage}start", self.data.counts())
+        counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
         nodes = self._val_field.measured
         told = min(nodes, 1) if self.private else nodes
@@ -268,6 +296,7 @@ class FLAGCNSClient(RoundClient):
         over P of the mean training loss. Only parameters that P touches are in it; everybody
         has P, and so knows which ones these are.
         """
+        self._weigh_search(payload)
         refused = self._take_gradient(payload)
         at = self._supernet.enter_step(payload)
         self._round = at[0]
@@ -288,6 +317,7 @@ class FLAGCNSClient(RoundClient):
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
+        self._weigh_search(payload)
         refused = self._take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
         figures = self._figures(payload["codes"], payload)
@@ -319,6 +349,12 @@ class FLAGCNSClient(RoundClient):
         protected = self.contribute(f"children-{payload['generation']}", figures, told=told)
         return {"codes": best, "losses": protected}
 
+    def _weigh_search(self, payload: Payload) -> None:
+        """Measure networks by the loss that is trained, with weights of the classes if any."""
+        self._supernet.weigh(payload)
+        for part in (self._train_field, self._val_field):
+            part.node_loss = self._supernet.loss.each
+
     def _take_gradient(self, payload: Payload) -> Payload:
         """A step, if there is one; losses under the former weights are forgotten."""
         if "gradient" in payload:
@@ -326,32 +362,55 @@ class FLAGCNSClient(RoundClient):
         return self._supernet.take(payload, self.sums, self._secure != "none")
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
-        """Own losses and correct predictions of codes, over the federation's validation nodes; with
-        differential privacy only what the search goes by, over the own nodes.
+        """Own losses and correct predictions of codes, over the federation's validation nodes, and
+        counted predictions if the objective takes them; with differential privacy only what the
+        search goes by, over the own nodes.
         """
+        sums, counts = self._evaluated(codes)
         if self.private:
-            means = self._evaluated(codes) / max(self._val_field.measured, 1)
+            means = sums / max(self._val_field.measured, 1)
             first = self.settings.objective_names[0]
             return {"losses": means[:, 0]} if first == "loss" else {"correct": means[:, 1]}
-        sums = self._evaluated(codes) / max(payload["totals"][1], 1)
-        return {"losses": sums[:, 0], "correct": sums[:, 1]}
+        sums = sums / max(payload["totals"][1], 1)
+        return {"losses": sums[:, 0], "correct": sums[:, 1], **counts}
 
-    def _evaluated(self, codes: Any) -> Any:
-        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``; finite."""
-        nodes = self._val_field.measured
-        if not nodes:
-            return np.zeros((len(codes), 2))
-        networks = genotypes(self._space, codes)
-        sums = self._supernet.network.evaluate(networks, self._val_field)[:, 0]
-        worst = WORST_LOSS * nodes
+    def _evaluated(self, codes: Any) -> tuple[Any, dict[str, Any]]:
+        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``, finite; counts
+        of their predictions, as they are summed.
+        """
+        field, kinds = self._val_field, code_kinds(self.settings)
+        supernet, networks = self._supernet.network, genotypes(self._space, codes)
+        if not field.measured:
+            outputs = torch.zeros(len(codes), 0, supernet.classes)
+            return np.zeros((len(codes), 2)), self._counted(outputs, kinds)
+        if kinds:
+            outputs = supernet.outputs_of(networks, field)
+            sums = field.part_sums(outputs).cpu().numpy()[:, 0]
+            counts = self._counted(outputs, kinds)
+        else:
+            sums, counts = supernet.evaluate(networks, field)[:, 0], {}
+        worst = WORST_LOSS * field.measured
         sums[:, 0] = np.clip(np.nan_to_num(sums[:, 0], nan=worst, posinf=worst), 0, worst)
-        return sums[:, :2]
+        return sums[:, :2], counts
+
+    def _counted(self, outputs: torch.Tensor, kinds: Sequence[str]) -> dict[str, Any]:
+        """Predictions of codes ``[n, T, classes]``; of one that is not finite there are none."""
+        cells = min(self.settings.score_bins, CODE_BINS)
+        rows = []
+        for one in outputs.cpu():
+            finite = bool(one.isfinite().all())
+            counts = prediction_counts(one.nan_to_num(), self._val_field.labels.cpu(), kinds, cells)
+            rows.append({kind: value * finite for kind, value in counts.items()})
+        stacked = {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
+        return to_units(stacked, "val_")
 
     def _own_losses(self, codes: Any) -> Any:
         """What this client's optimizer minimizes: L_val_i or the share of errors, and costs."""
-        sums = self._evaluated(codes) / max(self._val_field.measured, 1)
+        sums, counts = self._evaluated(codes)
+        sums = sums / max(self._val_field.measured, 1)
         costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
-        return objective_values(self.settings.objective_names, sums[:, 0], sums[:, 1], costs)
+        scores = code_scores(self.settings, sums[:, 1], counts)
+        return objective_values(self.settings.objective_names, sums[:, 0], scores, costs)
 
 
 def variation(settings: FLAGCNSSettings) -> Variation:

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autofgl.federation import Federation
 from autofgl.federation.party import Context
@@ -57,6 +56,7 @@ from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
 from autofgl.sharing.common import COMMON
+from autofgl.tasks.losses import balanced_weights
 
 #: Of Adam on α, as in DARTS.
 BETAS = (0.5, 0.999)
@@ -102,7 +102,8 @@ class DartsClient(RoundClient):
         """Node counts."""
         self.enter_stage(payload)
         self._supernet.begin()
-        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
+        labels = self.label_counts()
+        return {"counts": self.count(f"{self._stage}start", self.data.counts(), labels)}
 
     def join_search(self, payload: Payload) -> Payload:
         """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
@@ -111,6 +112,7 @@ class DartsClient(RoundClient):
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
+        self._supernet.weigh(payload)
         refused = self._take_gradient(payload)
         at = self._supernet.enter_step(payload)
         self._round = at[0]
@@ -131,6 +133,7 @@ class DartsClient(RoundClient):
         """Contribute the gradient of the mean validation loss, without dropout, in the logits; with
         differential privacy it alone, without figures.
         """
+        self._supernet.weigh(payload)
         refused = self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
@@ -177,7 +180,7 @@ class DartsClient(RoundClient):
         """Mean loss, capped and finite, and its gradients; all zero without nodes."""
         if not len(nodes):
             return 0.0, [np.zeros(tuple(value.shape), np.float32) for value in wanted]
-        loss = F.cross_entropy(scores, self._labels[nodes])
+        loss = self._supernet.loss.mean(scores, self._labels[nodes])
         # A convolution may have parameters that its output does not depend on.
         slopes = torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)
         value = float(np.nan_to_num(loss.item(), nan=WORST_LOSS, posinf=WORST_LOSS))
@@ -190,7 +193,10 @@ class FLDarts(Method):
     Settings = DartsSettings
     ways: ClassVar = {"common": COMMON}
     Client = DartsClient
-    saved = ("_generation", "_generations", "_totals", "_alpha", "_optimizer", "_final")
+    saved = (
+        "_generation", "_generations", "_totals", "_class_weights", "_alpha", "_optimizer",
+        "_final",
+    )  # fmt: skip
     settings: DartsSettings
 
     @classmethod
@@ -212,6 +218,7 @@ class FLDarts(Method):
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
+        self._class_weights: list[float] = []
 
     @property
     def done(self) -> bool:
@@ -226,7 +233,11 @@ class FLDarts(Method):
     def setup(self) -> None:
         """Count the nodes."""
         replies = self.clients.call("begin_search", {"stage": "search-"}, reply=START).ok
-        self._totals = self.clients.count_nodes("search-start", replies)
+        if self.settings.class_weight == "balanced":
+            self._totals, labels = self.clients.count_labels("search-start", replies)
+            self._class_weights = balanced_weights(labels)
+        else:
+            self._totals = self.clients.count_nodes("search-start", replies)
 
     def wrap_up(self) -> None:
         """The budget is spent: end the search and train its network."""
@@ -288,7 +299,9 @@ class FLDarts(Method):
         }
 
     def _message(self) -> Payload:
-        return {"generation": self._generation, "totals": self._totals, "logits": self._logits()}
+        weights = {"class_weights": self._class_weights} if self._class_weights else {}
+        about = {"generation": self._generation, "totals": self._totals, **weights}
+        return {**about, "logits": self._logits()}
 
     def _logits(self) -> Logits:
         logits: Logits = self._prior + self._alpha.detach().numpy()

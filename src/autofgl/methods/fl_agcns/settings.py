@@ -78,6 +78,9 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
         return ""
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
+    by_objective: ClassVar[dict[str, str]] = {
+        "select": "objective", "objectives": "objective,params",
+    }  # fmt: skip
 
     batch: Whole = 0
     """training nodes in a mini-batch of trials and final training; 0: all at once, as the SuperNet
@@ -95,8 +98,8 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     optimizers: Literal["both", "controller", "clients"] = "both"
     """who evolves the population (the paper's ablation)"""
     objectives: str = "loss,params"
-    """what codes are ranked by, separated by commas: first validation loss or accuracy, then
-    params, latency or both"""
+    """what codes are ranked by, separated by commas: first loss, accuracy or the objective on
+    validation nodes, then params, latency or both; trials and finalists go by the objective"""
     start: str = ""
     """architectures to start from, separated by ';', such as 'relu | gcn<0 gcn<1 | identity'"""
     per_predecessor: bool = False
@@ -126,8 +129,11 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     @classmethod
     def _check_objectives(cls, text: str) -> str:
         first, *more = names = [name.strip() for name in text.split(",")]
-        if first not in ("loss", "accuracy") or not set(more) <= {"params", "latency"}:
-            raise ValueError("loss or accuracy comes first, then params, latency or both")
+        ranks = ("loss", "accuracy", "objective")
+        if first not in ranks or not set(more) <= {"params", "latency"}:
+            raise ValueError(
+                "loss, accuracy or objective comes first, then params, latency or both"
+            )
         if len(set(names)) < len(names):
             raise ValueError("name every objective once")
         return ",".join(names)
@@ -201,6 +207,16 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     hundred would hardly move"""
     arch_weight_decay: NonNegative = 1e-3
     """L2 penalty on the architecture parameters"""
+
+    @field_validator("objective")
+    @classmethod
+    def _check_gradient(cls, objective: str) -> str:
+        if objective != "accuracy":
+            raise ValueError(
+                "fl-darts descends the validation loss and cannot follow another objective: "
+                "take fl-agcns, fl-random or fl-rl"
+            )
+        return objective
 
     @property
     def total_rounds(self) -> int:

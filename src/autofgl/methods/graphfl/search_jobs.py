@@ -84,6 +84,7 @@ def answer_search(task: bytes, canceled: Callable[[], bool]) -> bytes:
     settings = GraphFLGASettings(**message["settings"])
     configurator = Configurator(_graph(message["graph"]), settings, message["seed"])
     configurator.load_state(message["searcher"])
+    configurator.loss = configurator.loss.with_weights(message.get("class_weights", ()))
     winner = configurator.evolve(message["round"], message["blocks"], message["weights"], canceled)
     return encode(
         {

@@ -17,7 +17,7 @@ mean of the inner rates in it: the *advice*. The paper is silent on such clients
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -62,7 +62,7 @@ from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient, MetaServer
 
 #: What a search depends on that changes from round to round.
-_SEARCH = ("round", "blocks", "weights", "searcher")
+_SEARCH = ("round", "blocks", "weights", "class_weights", "searcher")
 #: Inner rates lie within a factor of e to this power of the run's own.
 _LARGEST = 20.0
 #: What a client says of its search.
@@ -87,6 +87,11 @@ class SelfConfiguredClient(MetaClient):
         self._note: Payload = {}
         self._job: SearchJob | None = None
         self._configure(self._space.environment)
+
+    def weigh_classes(self, weights: Sequence[float]) -> None:
+        """As always; also in what the search trains."""
+        super().weigh_classes(weights)
+        self._search.loss = self.local.loss
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in blocks and advice; a search beside the training may have ended."""
@@ -117,6 +122,7 @@ class SelfConfiguredClient(MetaClient):
         self._search.remember(self._active, self.local)
         if mode == "parallel" and self._search.possible and self._job is None:
             search = {"round": at, "blocks": self._blocks, "weights": self._weights}
+            search["class_weights"] = list(self.local.loss.class_weights)
             self._start({**search, "searcher": self._search.state()})
         if mode == "threshold" and self._search.possible:
             accuracy = Metrics.of(self.local.evaluate_adapted()).val_accuracy
@@ -235,6 +241,7 @@ class SelfConfiguredClient(MetaClient):
             self._space.settings_of(full),
             self.data.seed,
         )
+        self.local.loss = self._search.loss
         self._search.recall(full, self.local)
 
     def _start(self, search: Payload) -> None:

@@ -41,9 +41,9 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     """scale the features of each node to sum to 1; the bias then adapts faster than the rest"""
     rounds: Whole = 100
     """rounds of the federation"""
-    select: Literal["accuracy", "loss", "last"] = "last"
-    """which round's weights are kept: the last, best validation accuracy (the loss breaks ties), or
-    lowest validation loss; figures after adaptation"""
+    select: Literal["objective", "accuracy", "loss", "last"] = "last"
+    """which round's weights are kept: the last, best objective or accuracy on validation nodes (the
+    loss breaks ties), or lowest validation loss; figures after adaptation"""
     tasks: Count = 1
     """tasks whose mean makes an outer step"""
     outer_steps: Count = 1

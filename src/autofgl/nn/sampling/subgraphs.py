@@ -170,30 +170,22 @@ class SampledStructure(Structure):
 
     @cached_property
     def edge_weight(self) -> Tensor | None:
-        """Weights in the order of :attr:`edge_index`; none if all are one."""
-        if self._whole.structure.edge_weight is None:
+        """Weights ``[E]`` as in the whole graph, in the order of :attr:`edge_index`."""
+        whole = self._whole.structure
+        if whole.edge_weight is None:
             return None
         with constants():
-            return self._whole.structure.weighted_sum.values.index_select(0, self._places)
-
-    @cached_property
-    def weighted_sum(self) -> SparseOperator:
-        """Weighted sums over the kept neighbors, scaled up to all."""
-        if self._whole.structure.edge_weight is None:
-            return self.sum
-        return self._scaled(self._whole.structure.weighted_sum)
-
-    @cached_property
-    def unweighted_symmetric(self) -> SparseOperator:
-        """The whole's normalization, scaled up."""
-        if self._whole.structure.edge_weight is None:
-            return self.symmetric
-        return self._scaled(self._whole.structure.unweighted_symmetric)
+            return whole.weighted_sum.values.index_select(0, self._places)
 
     @cached_property
     def sum(self) -> SparseOperator:
         """Sums over the kept neighbors, scaled up to all."""
         return self._scaled(self._whole.structure.sum)
+
+    @cached_property
+    def weighted_sum(self) -> SparseOperator:
+        """The same with the weights of edges."""
+        return self._scaled(self._whole.structure.weighted_sum)
 
     @cached_property
     def mean(self) -> SparseOperator:
@@ -204,6 +196,11 @@ class SampledStructure(Structure):
     def symmetric(self) -> SparseOperator:
         """The whole's normalization, scaled up."""
         return self._scaled(self._whole.structure.symmetric)
+
+    @cached_property
+    def unweighted_symmetric(self) -> SparseOperator:
+        """The same with every edge counted as one."""
+        return self._scaled(self._whole.structure.unweighted_symmetric)
 
     @cached_property
     def gcn(self) -> SparseOperator:

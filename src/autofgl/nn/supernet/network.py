@@ -110,14 +110,29 @@ class SuperNet(nn.Module):
         """
         if not receptive_field.measured:
             return np.zeros((len(population), len(receptive_field.parts), 3))
+        scores, position = self._evaluated(population, receptive_field)
+        return cast(Losses, receptive_field.part_sums(scores).cpu().numpy()[position])
+
+    @torch.no_grad()
+    def outputs_of(self, population: Sequence[Genotype], receptive_field: ReceptiveField) -> Tensor:
+        """Outputs of each architecture at the measured nodes, ``[P, T, classes]``, without dropout.
+
+        There is at least one such node.
+        """
+        scores, position = self._evaluated(population, receptive_field)
+        return scores[position]
+
+    def _evaluated(
+        self, population: Sequence[Genotype], receptive_field: ReceptiveField
+    ) -> tuple[Tensor, Any]:
+        """Outputs of the architectures that differ, and which of them each of the population is."""
         training = self.training
         self.eval()
         try:
             plan = self.plan(population)
-            scores = self._scores(plan, receptive_field, None)
+            return self._scores(plan, receptive_field, None), plan.position
         finally:
             self.train(training)
-        return cast(Losses, receptive_field.part_sums(scores).cpu().numpy()[plan.position])
 
     def gradient(
         self,

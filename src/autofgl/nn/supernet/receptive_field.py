@@ -10,8 +10,9 @@ moves a number. A convolution that is given :class:`StackedStructure` does so wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,6 +23,9 @@ from autofgl.nn.kernels.operation import constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 from autofgl.nn.structure import Structure
 
+#: The loss of every node, ``[n]``, from scores ``[n, classes]`` and labels ``[n]``.
+NodeLosses: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
 #: A radius within which this share of all reachable nodes lies is taken for the largest.
 _NEARLY_ALL = 0.85
 
@@ -31,7 +35,8 @@ class ReceptiveField:
 
     Build it once for each set of nodes (training, validation) and use it for all populations. The
     parts are sets of nodes, as indices; a node may be in several. It is laid out on the CPU, where
-    its arguments are; networks compute on the device.
+    its arguments are; networks compute on the device. ``node_loss`` gives the loss of every node
+    from scores and labels: cross-entropy, unless somebody sets another.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class ReceptiveField:
             self._order = order
             self._structure = _reordered(structure, order)
             self._views: dict[tuple[int, int], Structure] = {}
+        self.node_loss: NodeLosses = _cross_entropy
 
     @property
     def measured(self) -> int:
@@ -89,7 +95,7 @@ class ReceptiveField:
         return self._views[radius, copies]
 
     def mean_losses(self, scores: Tensor) -> Tensor:
-        """Mean cross-entropy of networks ``[A]`` by their scores ``[A, T, classes]``; zero without
+        """Mean loss of networks ``[A]`` by their scores ``[A, T, classes]``; zero without
         nodes.
         """
         return self._losses(scores).sum(1) / max(1, self.measured)
@@ -102,10 +108,13 @@ class ReceptiveField:
         return torch.stack([rows[:, part].sum(1) for part in self.parts], dim=1)
 
     def _losses(self, scores: Tensor) -> Tensor:
-        """Cross-entropy of each network at each measured node, ``[A, T]``."""
+        """Loss of each network at each measured node, ``[A, T]``."""
         labels = self.labels.repeat(len(scores))
-        losses = functional.cross_entropy(scores.reshape(len(labels), -1), labels, reduction="none")
-        return losses.view(len(scores), -1)
+        return self.node_loss(scores.reshape(len(labels), -1), labels).view(len(scores), -1)
+
+
+def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(scores, labels, reduction="none")
 
 
 class _View(Structure):
@@ -130,7 +139,7 @@ class _View(Structure):
     @property
     def edge_weight(self) -> Tensor | None:
         """Weights in the order of :attr:`edge_index`; none if all are one."""
-        return None if self._origin.edge_weight is None else self.weighted_sum.values
+        return None if self.weighted_sum is self.sum else self.weighted_sum.values
 
 
 class PrefixStructure(_View):
