@@ -17,6 +17,7 @@ from autofgl.config import (
     Layers,
     RunConfig,
     check_config,
+    check_device,
     check_files,
     privacy_settings,
     sort_settings,
@@ -45,6 +46,7 @@ def run(
     budget: str | None = None,
     dp: "float | str | Mapping[str, Any] | None" = None,
     engine: str = "inprocess",
+    device: str = "auto",
     out: str | Path | None = None,
     secret: str | Path | None = None,
     console: "Console | None" = None,
@@ -62,6 +64,7 @@ def run(
         dp: Differential privacy of each client: an epsilon, or as with ``--dp``, such as
             ``"epsilon=8,clip=0.5"`` or ``{"epsilon": 8}``.
         engine: ``inprocess``, or ``nvflare`` for a process per client.
+        device: Where networks compute: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         out: Run folder; a new one below ``runs/`` if not given.
         secret: File with a secret by which the clients know each other, as sites may have one.
         console: Where progress is shown; nothing is shown without one.
@@ -74,6 +77,7 @@ def run(
     """
     settings |= privacy_settings(dp) if dp is not None else {}
     values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
+    values |= {"device": device}
     name = method if isinstance(method, str) else name_of(method)
     data = {"clients": len(clients), "partition": "given"}
     config = check_config({"method": name, **data, **values, "settings": settings})
@@ -99,6 +103,7 @@ def start_run(
     if secret is not None:
         read_secret(secret)
     RunFolder.check_new(out)
+    check_device(config.device)
     validate_clients(clients)
     server_graph = load_server_graph(config, layers)
     if server_graph is not None:
@@ -117,6 +122,7 @@ def resume(
     clients: "Sequence[ClientGraph] | None" = None,
     *,
     budget: str | None = None,
+    device: str | None = None,
     secret: str | Path | None = None,
     console: "Console | None" = None,
 ) -> Result:
@@ -126,6 +132,7 @@ def resume(
         out: The run folder.
         clients: The client graphs, if the run was started on graphs in memory.
         budget: Another time budget, counted from the very beginning of the run.
+        device: Another device than the one that the run began on.
         secret: File with a secret, as in :func:`run`; it may be another one.
         console: Where progress is shown.
 
@@ -136,7 +143,9 @@ def resume(
     if folder.finished:
         return Result.read(folder.path)
     values = folder.read_config()
-    config = check_config({**values, "budget": budget} if budget else values)
+    changes = {"budget": budget, "device": device}
+    config = check_config({**values, **{key: new for key, new in changes.items() if new}})
+    check_device(config.device)
     layers = sort_settings(config)
     graphs = _same_clients(folder, config, layers, clients)
     server_graph = load_server_graph(config, layers)
@@ -364,4 +373,4 @@ def _federation(
         for graph in method.arrange(clients)
     }
     known = read_secret(secret) if secret is not None else None
-    return InProcess(factories, folder=folder.checkpoints, secret=known)
+    return InProcess(factories, folder=folder.checkpoints, secret=known, device=config.device)

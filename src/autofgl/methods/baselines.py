@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory
+from autofgl.federation.party import Context, PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.details import detailed, plain_sum, shapes, with_objective
+from autofgl.runtime.device import choose_device
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
@@ -49,7 +50,11 @@ class Separate(Method):
     ) -> PartyFactory:
         """The client side."""
         del secure  # nothing is summed that would need it
-        return lambda _: AloneClient(ClientData(graph, seed), settings)
+
+        def build(context: Context) -> AloneClient:
+            return AloneClient(ClientData(graph, seed, choose_device(context.device)), settings)
+
+        return build
 
     @classmethod
     def network(cls, graph: ClientGraph, settings: Any) -> ModelSpec:

@@ -109,8 +109,8 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
         Learns(
             "server",
             "the population; federated loss and accuracy of each code; each client's validation "
-            "node count and preferred codes; with the objective `latency` the mean time of a "
-            "layer; the final weights",
+            "node count and preferred codes, neither with `--dp`; with the objective `latency` the "
+            "mean time of a layer; the final weights",
             none=_UPDATES,
         ),
         Learns(

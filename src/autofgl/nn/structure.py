@@ -42,6 +42,15 @@ class Structure:
             return cls(torch.tensor(graph.edge_index, dtype=torch.int64), graph.num_nodes)
 
     @property
+    def device(self) -> torch.device:
+        """Where the operators are."""
+        return self._edge_index.device
+
+    def to(self, device: torch.device) -> Structure:
+        """The same on a device."""
+        return self if device == self.device else MovedStructure(self, device)
+
+    @property
     def edge_index(self) -> Tensor:
         """Sources and targets, ``[2, E]``."""
         return self._edge_index
@@ -70,6 +79,20 @@ class Structure:
     def mean(self) -> SparseOperator:
         r""":math:`\mathbf{D}^{-1} \mathbf{A}`: the mean over the neighbors, zero without any."""
         return self._averaging(self._edges)
+
+    @property
+    def end_degrees(self) -> Tensor:
+        """Numbers of incoming edges of each edge's source and target, ``[E, 2]``.
+
+        In the order of :attr:`symmetric`. That of a source is read off its values, which hold it
+        even where a structure has only some of a graph's rows; a source without any has 0.
+        """
+        with constants():
+            operator = self.symmetric
+            target = self._degree(operator.pattern).index_select(0, operator.pattern.row)
+            product = operator.values.square() * target  # 1 / d of the source, or 0
+            source = torch.where(product > 0, 1 / product, 0.0).round()
+            return torch.stack([source, target], dim=1)
 
     @cached_property
     def attention(self) -> AttentionPattern:
@@ -104,6 +127,63 @@ class Structure:
             scale = scale.masked_fill(scale.isinf(), 0.0)
             values = scale.index_select(0, pattern.row) * scale.index_select(0, pattern.col)
             return SparseOperator(pattern, values)
+
+
+class MovedStructure(Structure):
+    """A structure on another device than the one that it is laid out on.
+
+    Operators are laid out there, as always, and each is moved at its first use: all devices compute
+    with the same layout, and sorting takes none of a graphics card's memory.
+    """
+
+    def __init__(self, origin: Structure, device: torch.device) -> None:
+        self.num_nodes = origin.num_nodes
+        self.dtype = origin.dtype
+        self._origin = origin
+        self._device = device
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operators are."""
+        return self._device
+
+    def to(self, device: torch.device) -> Structure:
+        """The same on a device."""
+        return self if device == self._device else self._origin.to(device)
+
+    @cached_property
+    def edge_index(self) -> Tensor:
+        """See :attr:`Structure.edge_index`."""
+        return self._origin.edge_index.to(self._device)
+
+    @cached_property
+    def gcn(self) -> SparseOperator:
+        """See :attr:`Structure.gcn`."""
+        return self._origin.gcn.to(self._device)
+
+    @cached_property
+    def symmetric(self) -> SparseOperator:
+        """See :attr:`Structure.symmetric`."""
+        return self._origin.symmetric.to(self._device)
+
+    @cached_property
+    def sum(self) -> SparseOperator:
+        """See :attr:`Structure.sum`."""
+        return self._origin.sum.to(self._device)
+
+    @cached_property
+    def mean(self) -> SparseOperator:
+        """See :attr:`Structure.mean`."""
+        return self._origin.mean.to(self._device)
+
+    @cached_property
+    def end_degrees(self) -> Tensor:
+        """See :attr:`Structure.end_degrees`."""
+        return self._origin.end_degrees.to(self._device)
+
+    @cached_property
+    def _looped(self) -> SparsePattern:
+        return self._origin._looped.to(self._device)
 
 
 class DenseStructure(Structure):

@@ -446,7 +446,10 @@ class Clients:
         try:
             yield
         except SecureSumError as error:
-            if reasons := "; ".join(f"{name}: {why}" for name, why in self._refusals.items()):
+            names: dict[str, list[str]] = {}
+            for name, why in self._refusals.items():
+                names.setdefault(why, []).append(name)
+            if reasons := "; ".join(f"{', '.join(of)}: {why}" for why, of in names.items()):
                 error.args = (f"{error} ({reasons})",)
             raise
 

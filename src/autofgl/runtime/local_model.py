@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -15,11 +15,13 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models.networks import build_network, empty_network
+from autofgl.nn.models.networks import build_network, empty_network, receptive_hops
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import DenseStructure, Structure
+from autofgl.runtime.batches import MOST_ENTRIES, Batch, MiniBatches, outputs_in_chunks
+from autofgl.runtime.device import fetch, send
 from autofgl.runtime.metrics import SPLITS, MetricSums
-from autofgl.runtime.settings import TrainSettings
+from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
@@ -41,6 +43,7 @@ class Inputs:
     structure: Structure
     nodes: Sequence[Tensor]
     labels: Sequence[Tensor]
+    origin: "Inputs | None" = None  # what was moved here
 
     @classmethod
     def of(cls, graph: ClientGraph, normalize_features: bool, dense: bool = False) -> "Inputs":
@@ -51,9 +54,17 @@ class Inputs:
         labels = torch.from_numpy(graph.y)
         return cls(features, structure, nodes, [labels[each] for each in nodes])
 
+    def to(self, device: torch.device) -> "Inputs":
+        """The same on a device; they know where they come from."""
+        if device == self.features.device:
+            return self
+        features, structure = self.features.to(device), self.structure.to(device)
+        nodes, labels = ([one.to(device) for one in many] for many in (self.nodes, self.labels))
+        return Inputs(features, structure, nodes, labels, origin=self)
+
     def without_test(self) -> "Inputs":
         """The same, but for the test nodes."""
-        nothing = torch.zeros(0, dtype=torch.int64)
+        nothing = self.nodes[2][:0]
         return replace(self, nodes=[*self.nodes[:2], nothing], labels=[*self.labels[:2], nothing])
 
 
@@ -75,17 +86,21 @@ def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> 
 
 
 class ClientData:
-    """A client's graph, the run's seed, and what networks need of the graph, laid out once."""
+    """A client's graph, the run's seed, and what networks need of the graph, laid out once and
+    moved to the device that they compute on.
+    """
 
-    def __init__(self, graph: ClientGraph, seed: int) -> None:
+    def __init__(self, graph: ClientGraph, seed: int, device: torch.device | None = None) -> None:
         self.graph = graph
         self.seed = seed
+        self.device = device or torch.device("cpu")
         self._inputs: dict[bool, Inputs] = {}
 
     def inputs(self, normalize_features: bool) -> Inputs:
         """The graph's inputs with features scaled or not."""
         if normalize_features not in self._inputs:
-            self._inputs[normalize_features] = Inputs.of(self.graph, normalize_features)
+            inputs = Inputs.of(self.graph, normalize_features).to(self.device)
+            self._inputs[normalize_features] = inputs
         return self._inputs[normalize_features]
 
     def counts(self) -> npt.NDArray[np.float64]:
@@ -124,14 +139,26 @@ class LocalModel:
         self._seed = seed
         self._features, self._structure = inputs.features, inputs.structure
         self._nodes, self._labels = inputs.nodes, inputs.labels
+        self._origin = inputs.origin or inputs
+        self.device = inputs.features.device
         if weights is None:
             self.model = build_network(spec, torch_generator(seed, "weights"))
         else:
             self.model = empty_network(spec)
             self.load_weights(weights)
+        self.model.to(self.device)  # drawn on the CPU: the same weights on every device
         self._optimizer: torch.optim.Optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
+        self._batches = self._mini_batches(settings)
+
+    def _mini_batches(self, settings: TrainSettings) -> MiniBatches | None:
+        if not isinstance(settings, BatchSettings) or not settings.batch or not self.train_nodes:
+            return None
+        fanouts = settings.fanouts(receptive_hops(self.spec))
+        data = self._origin
+        training = (data.features, data.structure, data.nodes[0], data.labels[0])
+        return MiniBatches(*training, size=settings.batch, fanouts=fanouts, device=self.device)
 
     @property
     def train_nodes(self) -> int:
@@ -149,30 +176,50 @@ class LocalModel:
         return torch_generator(self._seed, "dropout", self.name, *names)
 
     def train(self, epochs: int, at: int) -> None:
-        """Local full-batch epochs. A client without training nodes leaves its weights alone."""
+        """Local epochs, each a step or one for every mini-batch. A client without training nodes
+        leaves its weights alone.
+        """
         generator = self.dropout_generator(at)
-        for _ in range(epochs if self.train_nodes else 0):
-            self.backward(generator)
-            self._optimizer.step()
+        for epoch in range(epochs if self.train_nodes else 0):
+            for batch in self._epoch(at, epoch):
+                self.backward(generator, batch)
+                self._optimizer.step()
 
     def gradient(self, at: int) -> Weights:
-        """Gradient of the mean training loss at the present weights; zero without such nodes."""
+        """Gradient of the mean training loss at the present weights; zero without such nodes.
+
+        With mini-batches it is that of the round's batch, which on average is the same.
+        """
         if self.train_nodes:
-            self.backward(self.dropout_generator(at))
+            batch = self._batches.at(at, self._seed, self.name) if self._batches else None
+            self.backward(self.dropout_generator(at), batch)
         else:
             self._optimizer.zero_grad(set_to_none=False)
         named = self.model.named_parameters()
         return {
-            name: np.zeros(value.shape, np.float32) if value.grad is None else _copy(value.grad)
+            name: np.zeros(value.shape, np.float32) if value.grad is None else fetch(value.grad)
             for name, value in named
         }
 
-    def backward(self, generator: torch.Generator) -> None:
-        """Gradients of the mean training loss into the parameters' ``grad``."""
+    def _epoch(self, at: int, epoch: int) -> Iterator[Batch | None]:
+        """The mini-batches of an epoch; one that stands for all nodes where there are none."""
+        if self._batches is None:
+            return iter([None])
+        return self._batches.epoch(self._seed, self.name, at, epoch)
+
+    def backward(self, generator: torch.Generator, batch: Batch | None = None) -> None:
+        """Gradients of the mean training loss into the parameters' ``grad``, over all training
+        nodes or those of a mini-batch.
+        """
         self.model.train()
         self._optimizer.zero_grad()
-        logits = self.model(self._features, self._structure, generator)
-        loss = self.loss.mean(logits[self._nodes[0]], self._labels[0])
+        if batch is None:
+            logits = self.model(self._features, self._structure, generator)[self._nodes[0]]
+            labels = self._labels[0]
+        else:
+            labels = batch.labels
+            logits = self.model(batch.features, batch.structure, generator)[: len(labels)]
+        loss = self.loss.mean(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
@@ -182,14 +229,14 @@ class LocalModel:
     def apply(self, gradient: Weights) -> None:
         """One optimizer step along a given gradient."""
         for name, parameter in self.model.named_parameters():
-            parameter.grad = torch.from_numpy(gradient[name].astype(np.float32))
+            parameter.grad = send(gradient[name], parameter)
         self._optimizer.step()
 
     def descend(self, gradient: Weights) -> None:
         """One step against a given gradient, as long as it is."""
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
-                parameter.sub_(torch.from_numpy(gradient[name].astype(np.float32)))
+                parameter.sub_(send(gradient[name], parameter))
 
     def evaluate(self) -> MetricSums:
         """Loss sum, correct predictions and count on each mask, ``[9]``.
@@ -215,7 +262,7 @@ class LocalModel:
         masks = [SPLITS.index(split) for split in splits]
         cells = self.settings.score_bins
         rows = [
-            prediction_counts(logits[self._nodes[at]], self._labels[at], kinds, cells)
+            prediction_counts(fetch(logits[self._nodes[at]]), fetch(self._labels[at]), kinds, cells)
             for at in masks
         ]
         return {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
@@ -231,8 +278,16 @@ class LocalModel:
 
     @torch.no_grad()
     def logits(self) -> Tensor:
-        """Outputs for all own nodes, without dropout, ``[n, classes]``."""
+        """Outputs for all own nodes, without dropout, ``[n, classes]``.
+
+        Where training goes by mini-batches, a graph too large for one pass is taken in chunks.
+        """
         self.model.eval()
+        most = MOST_ENTRIES // max(self.spec.hidden, self.spec.classes)
+        if self._batches and self._structure.num_nodes > most:
+            hops = receptive_hops(self.spec)
+            data, device = self._origin, self.device
+            return outputs_in_chunks(self.model, data.features, data.structure, hops, most, device)
         output: Tensor = self.model(self._features, self._structure)
         return output
 
@@ -242,13 +297,13 @@ class LocalModel:
 
     def weights(self) -> Weights:
         """A copy of the network's weights."""
-        return {name: _copy(value) for name, value in self.model.state_dict().items()}
+        return {name: fetch(value) for name, value in self.model.state_dict().items()}
 
     def load_weights(self, weights: Weights) -> None:
         """Overwrite the network's weights."""
         with torch.no_grad():
             for name, parameter in self.model.state_dict().items():
-                parameter.copy_(torch.from_numpy(weights[name].astype(np.float32)))
+                parameter.copy_(send(weights[name], parameter))
 
     def flags(self) -> dict[str, Any]:
         """What the figures of an evaluation say besides."""
@@ -348,7 +403,3 @@ def median_seconds(run: Any, repeats: int = 5) -> float:
 def all_finite(arrays: Iterable[Any]) -> bool:
     """Whether every entry of every array is a finite number."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
-
-
-def _copy(tensor: Tensor) -> Any:
-    return tensor.detach().numpy().copy()

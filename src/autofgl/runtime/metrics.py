@@ -91,6 +91,16 @@ def client_accuracies(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
     return {"client_val_accuracy": accuracies} if accuracies else {}
 
 
+def train_losses(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Mean training loss of each client that has training nodes; ``parts`` as above."""
+    losses = {}
+    for name, vectors in parts.items():
+        loss, _, count = vectors["metrics"][:SIZE].reshape(len(SPLITS), 3)[SPLITS.index("train")]
+        if count > 0:
+            losses[name] = float(loss / count)
+    return losses
+
+
 @dataclass
 class BestRound:
     """Remembers the best round so far, by validation, and counts those without a lower loss."""

@@ -26,13 +26,11 @@ from autofgl.runtime.details import (
     without_objective,
 )
 from autofgl.runtime.local_model import ClientData
-from autofgl.runtime.metrics import (
-    BestRound,
-    client_accuracies,
-)
+from autofgl.runtime.metrics import BestRound, client_accuracies, train_losses
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Truth
+from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
 from autofgl.tasks.losses import balanced_weights
@@ -311,6 +309,7 @@ class RoundEngine(Saved):
         "sharing",
         "_usual",
         "_losses",
+        "_reversals",
         "_message",
         "_each",
         "reference",
@@ -328,6 +327,7 @@ class RoundEngine(Saved):
         self._usual = UsualDistance()
         self._losses: list[float] = []
         self._climbing = 0
+        self._reversals = ReversalCheck()
         self._sound: set[str] = set()
         self._sealed_by: tuple[str, ...] = ()
         self._message: Payload = {}
@@ -387,6 +387,7 @@ class RoundEngine(Saved):
             return self._refuse(error)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
         self._watch(row.get("train_loss"), replies.ok)
+        self._compare(total, replies.ok)
         row |= self.sharing.aggregate(total, replies.ok)
         row["clients"] = len(chosen & set(replies.ok))
         key = "update" if self.sharing.one_sum else "metrics"
@@ -544,6 +545,26 @@ class RoundEngine(Saved):
             tag, reason = f"{self.stage}metrics-{self.round}", "the training loss climbs"
             clients.spoiled(SumOutOfBounds(tag, reason, tuple(replies)))
 
+    def _compare(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> None:
+        """Leave clients out whose updates go against what they report, where the server sees both;
+        a network on trial may diverge.
+        """
+        clients, center = self.sharing.clients, self.sharing.center()
+        if clients.secure != "none" or "trial" in self._message or center is None:
+            return
+        step = self.sharing.step_of(total)
+        if step is None:
+            self._reversals.interrupt()
+            return
+        parts = clients.own_parts(replies, "update")
+        near = {name: average(part) for name, part in parts.items() if name not in clients.far}
+        start = flattened(center) if center else 0.0
+        sent = {name: flattened(one) - start for name, one in near.items() if one}
+        losses = train_losses(clients.own_parts(replies, "metrics"))
+        reason = "its updates go the opposite way of what lowers its own loss"
+        found = self._reversals.observe(sent, losses, step, gradients=not center)
+        clients.leave_out(dict.fromkeys(found, reason), len(replies))
+
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
         center = self.sharing.center()
@@ -562,6 +583,7 @@ class RoundEngine(Saved):
         """A round whose sums are nonsense: nothing changes but who is in the next one."""
         self.sharing.clients.spoiled(error)
         self.sharing.skip()
+        self._reversals.interrupt()
         row: Row = {"round": self.round, "refused": str(error)}
         row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
         return {**row, "clients": len(self.sharing.clients.names)}

@@ -6,7 +6,14 @@ Nothing here needs torch, so that a mistake in the command line is answered at o
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from autofgl.errors import UserError, unknown_name
 from autofgl.secure.accountant import Releases
@@ -161,6 +168,40 @@ class TrainSettings(BaseModel):
         return self
 
 
+class BatchSettings(BaseModel):
+    """Mini-batches of nodes, each with a sample of its neighborhood."""
+
+    model_config = CONFIG
+
+    batch: Whole = 0
+    """training nodes in a mini-batch; 0: all at once. Local epochs go through all batches; a round
+    that averages gradients takes the next one"""
+    fanout: str = ""
+    """neighbors that a node draws at each hop of a mini-batch, such as 10,10; the last number goes
+    on for networks that look farther, and 0 (or none given) stands for all"""
+
+    @field_validator("fanout", mode="before")
+    @classmethod
+    def _check_fanout(cls, given: Any) -> str:
+        parts = given if isinstance(given, list | tuple) else str(given).split(",")
+        words = [str(part).strip() for part in parts]
+        if words != [""] and not all(word.isascii() and word.isdigit() for word in words):
+            raise ValueError("give a number of neighbors for each hop, such as 10,10")
+        return ",".join(words)
+
+    @field_validator("fanout")
+    @classmethod
+    def _check_batch(cls, fanout: str, info: ValidationInfo) -> str:
+        if fanout and info.data.get("batch") == 0:
+            raise ValueError("it samples the neighbors of mini-batches: give batch=1024, say")
+        return fanout
+
+    def fanouts(self, hops: int) -> list[int]:
+        """Neighbors to draw at each of so many hops; 0: all."""
+        given = [int(word) for word in self.fanout.split(",") if word] or [0]
+        return (given + given[-1:] * hops)[:hops]
+
+
 class ClientsSettings(BaseModel):
     """How many clients it takes, how long the server waits for them, and what noise hides them."""
 
@@ -192,6 +233,11 @@ class ClientsSettings(BaseModel):
     def releases(self) -> Releases | None:
         """Sums that a whole run releases; none if nothing would say how large their values are."""
         return None
+
+    @property
+    def beyond_sums(self) -> str:
+        """Where a run has no :attr:`releases`, what clients tell besides sums, and what to do."""
+        return "what clients tell besides sums with a bound"
 
 
 class AveragingSettings(BaseModel):
@@ -241,11 +287,11 @@ class TrialSettings(BaseModel):
         return self.candidates * self.candidate_rounds + self.finalists * rounds
 
 
-class AloneSettings(TrainSettings, NetworkSettings):
+class AloneSettings(BatchSettings, TrainSettings, NetworkSettings):
     """A fixed network, trained without a federation."""
 
 
-class FederatedTraining(AveragingSettings, ClientsSettings, TrainSettings):
+class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, TrainSettings):
     """Any network, trained by a federation."""
 
     dp_clip: Positive = 10.0

@@ -27,6 +27,7 @@ from autofgl.runtime.metrics import SIZE, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import OWN, Form
+from autofgl.runtime.reversal import Flat
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import Reveal
 from autofgl.seeding import numpy_generator
@@ -207,6 +208,13 @@ class SharingServer(ABC):
     def center(self) -> Mapping[str, Any] | None:
         """What an update is near to: the last weights, or nothing for a gradient; None where
         updates cannot be compared.
+        """
+        return None
+
+    def step_of(self, total: Mapping[str, Any]) -> Flat | None:  # noqa: ARG002
+        """The step that the weights of all clients take by a summed update, where their losses
+        depend on these weights alone; None elsewhere. Where the server sees single updates, it
+        tells by it whether they are reversed; asked once in a round.
         """
         return None
 

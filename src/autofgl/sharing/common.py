@@ -23,8 +23,10 @@ from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import EXPORT, TAKE, Array, Form
+from autofgl.runtime.reversal import Flat, FollowedAdam, flattened
 from autofgl.runtime.settings import model_spec
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.secure.plain import readable
 
 #: The smallest network of the search space: what a client has before it is given another.
 SMALLEST = "identity | - | identity"
@@ -105,7 +107,7 @@ class CommonClient(SharingClient):
 class CommonServer(SharingServer):
     """Averages what the clients send, or seals the summed gradient for them."""
 
-    saved = ("_handout", "_best_weights")
+    saved = ("_handout", "_best_weights", "_followed")
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -118,6 +120,7 @@ class CommonServer(SharingServer):
         self._handout: Payload = {}
         self._kept = False
         self._best_weights: Weights | None = None
+        self._followed = FollowedAdam(settings.lr, settings.weight_decay)
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """With ``parameters``, take the common initial weights."""
@@ -137,6 +140,15 @@ class CommonServer(SharingServer):
         """Weights of the network's shapes."""
         return {name: Array(value.shape) for name, value in self.center().items()}
 
+    def step_of(self, total: Mapping[str, Any]) -> Flat | None:
+        """To the next average, or along the summed gradient."""
+        if "sealed" in total:
+            gradient = average(readable(total["sealed"]))
+            return self._followed.step(flattened(gradient)) if gradient else None
+        mean = average(without_figures(total)) if "share" in total else {}
+        center = self.center()
+        return flattened(mean) - flattened(center) if mean and center else None
+
     def skip(self) -> None:
         """Nothing new: clients have taken in the last gradient already."""
         if self._gradients:
@@ -154,7 +166,7 @@ class CommonServer(SharingServer):
             sealed = {"gradient": total["sealed"]} if "sealed" in total else {}
             self._handout = {**sealed, "keep": self._kept}
             return {}
-        update = {name: value for name, value in total.items() if name != "metrics"}
+        update = without_figures(total)
         weights = average(update) if update else {}
         if weights:
             self._handout = {"weights": weights}
@@ -185,6 +197,11 @@ class CommonServer(SharingServer):
             exported["spec"],
             {"model": self._best_weights or exported["weights"]},
         )
+
+
+def without_figures(total: Mapping[str, Any]) -> dict[str, Any]:
+    """The summed update alone."""
+    return {name: value for name, value in total.items() if name != "metrics"}
 
 
 def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> NetworkSpec:

@@ -92,6 +92,7 @@ def run_as_sites(
                 state=state,
                 policy=str(policy),
                 secret="" if secret is None else str(secret.absolute()),
+                device=config.device,
             ).write(kit)
         loopback.start()
         kits = loopback.kits

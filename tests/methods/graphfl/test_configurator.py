@@ -12,7 +12,12 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Shape, take
-from autofgl.methods.graphfl.configurator import Configurator, weight_left, weights_by_shape
+from autofgl.methods.graphfl.configurator import (
+    Configurator,
+    distance,
+    weight_left,
+    weights_by_shape,
+)
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.runtime.state import moments
@@ -272,3 +277,11 @@ def test_shapes_wait_until_there_is_something_to_beat(small_clients: list[Client
         shapes.append({search.space.shape_of(one) for one in asked})
     assert shapes[0] == shapes[1] == {Shape("sgc", 1, 8)}
     assert shapes[2] - shapes[0], "the genes were there all the time"
+
+
+@pytest.mark.parametrize("far", [1e30, np.inf, np.nan])
+def test_the_length_of_a_step_that_diverged_is_no_warning(far: float) -> None:
+    """Weights as a hostile client can have them made; they are refused where they are sent."""
+    before, trained = {"w": np.zeros(2, np.float32)}, {"w": np.array([3, far], np.float32)}
+    assert not np.isfinite(distance(before, trained))
+    assert distance(before, {"w": np.array([3, 4], np.float32)}) == 5.0

@@ -19,7 +19,7 @@ import torch
 
 from autofgl.errors import UserError
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory, Replies
+from autofgl.federation.party import Context, PartyFactory, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedgraph.policy import SamplingPolicy
@@ -43,6 +43,7 @@ from autofgl.runtime.details import (
     objective_kinds,
     with_objective,
 )
+from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import Weights, input_features
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies, scale_up
@@ -80,7 +81,8 @@ class ServerTest:
         self._model.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
         logits = self._model(self._features, self._structure)[self._nodes]
         for kind in objective_kinds(settings):
-            counts = prediction_counts(logits, self._labels, [kind], settings.score_bins)
+            labels, cells = fetch(self._labels), settings.score_bins
+            counts = prediction_counts(fetch(logits), labels, [kind], cells)
             return objective_value(settings.objective, counts[kind])
         return float((logits.argmax(1) == self._labels).double().mean())
 
@@ -129,7 +131,14 @@ class FedGraph(Method):
     ) -> PartyFactory:
         """The client side."""
         spec = sized_spec("gcn", graph, settings)
-        return lambda context: AcrossClient(context, graph, spec, settings, seed, secure)
+
+        def build(context: Context) -> AcrossClient:
+            if context.device not in ("auto", "cpu"):
+                why = "fedgraph's clients exchange rows within every pass, and compute on the CPU"
+                raise UserError(f"{why}: leave --device {context.device} out")
+            return AcrossClient(context, graph, spec, settings, seed, secure)
+
+        return build
 
     @property
     def rounds(self) -> int:

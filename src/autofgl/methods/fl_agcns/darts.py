@@ -45,6 +45,7 @@ from autofgl.nn.supernet.relaxed import (
 )
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
@@ -84,10 +85,10 @@ class DartsClient(RoundClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
+        self._supernet = SharedSuperNet(data, settings)
         self._relaxed = RelaxedNetwork(self._supernet.network)
         self._inputs = data.inputs(settings.normalize_features)
-        self._labels = torch.from_numpy(data.graph.y.copy())
+        self._labels = torch.from_numpy(data.graph.y.copy()).to(data.device)
         self._train, self._val, _ = self._inputs.nodes
         self._train_loss = 0.0
 
@@ -118,22 +119,26 @@ class DartsClient(RoundClient):
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
-        scores = self._scores(_logits(payload), self._train, generator)
+        scores = self._scores(self._logits(payload), self._train, generator)
         self._train_loss, slopes = self._differentiated(scores, self._train, list(named.values()))
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
-        share = counts * len(self._train) / max(payload["totals"][0], 1)
+        share = self._counted(counts) * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(gradient, share) | own_vote(gradient, self._secure)
-        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
+        told = {"totals": payload["totals"], "logits": payload["logits"]}
+        sent = self.contribute(tag, update, reveal="parties", told=told)
+        return {**refused, "gradient": sent}
 
     def architecture(self, payload: Payload) -> Payload:
-        """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
+        """Contribute the gradient of the mean validation loss, without dropout, in the logits; with
+        differential privacy it alone, without figures.
+        """
         self._supernet.weigh(payload)
         refused = self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
-        logits = _logits(payload).requires_grad_()
+        logits = self._logits(payload).requires_grad_()
         scores = self._scores(logits, self._val)
         loss, (slope,) = self._differentiated(scores, self._val, [logits])
         gradient, counts = bounded({"logits": slope})
@@ -143,10 +148,16 @@ class DartsClient(RoundClient):
         figures = {
             "val": share * np.array([loss, correct, 1.0]),
             "train": train_share * np.array([self._train_loss, 1.0]),
-            **weighted(gradient, counts * share),
         }
+        update = weighted(gradient, self._counted(counts) * share)
+        sent = update if self.private else {**figures, **update}
         tag = f"architecture-{payload['generation']}"
-        return {**refused, "figures": self.contribute(tag, figures)}
+        told = {"totals": totals, "logits": payload["logits"]}
+        return {**refused, "figures": self.contribute(tag, sent, told=told)}
+
+    def _counted(self, counts: float) -> float:
+        """What a gradient counts; with differential privacy nobody is told that there is none."""
+        return 1.0 if self.private else counts
 
     def _take_gradient(self, payload: Payload) -> Payload:
         return self._supernet.take(payload, self.sums, self._secure != "none")
@@ -156,9 +167,12 @@ class DartsClient(RoundClient):
     ) -> Tensor:
         """Scores of the relaxed network at some nodes, ``[nodes, classes]``."""
         if not len(nodes):
-            return torch.zeros(0, self._supernet.network.classes)
+            return torch.zeros(0, self._supernet.network.classes, device=self.data.device)
         inputs = self._inputs
         return self._relaxed(logits, inputs.features, inputs.structure, generator)[nodes]
+
+    def _logits(self, payload: Payload) -> Tensor:
+        return torch.tensor(payload["logits"], dtype=torch.float32, device=self.data.device)
 
     def _differentiated(
         self, scores: Tensor, nodes: Tensor, wanted: list[Tensor]
@@ -170,7 +184,7 @@ class DartsClient(RoundClient):
         # A convolution may have parameters that its output does not depend on.
         slopes = torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)
         value = float(np.nan_to_num(loss.item(), nan=WORST_LOSS, posinf=WORST_LOSS))
-        return min(value, WORST_LOSS), [gradient.numpy() for gradient in slopes]
+        return min(value, WORST_LOSS), [fetch(gradient) for gradient in slopes]
 
 
 class FLDarts(Method):
@@ -276,12 +290,9 @@ class FLDarts(Method):
         if gradient:
             self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
             self._optimizer.step()
-        train, val, logits = figures["train"], figures["val"], self._logits()
+        logits = self._logits()
         return {
-            "train_loss": _ratio(train[0], train[1]),
-            "val_loss": _ratio(val[0], val[2]),
-            "val_accuracy": _ratio(val[1], val[2]),
-            "test_accuracy": None,
+            **figure_columns(figures),
             "generation": self._generation,
             "entropy": entropy(self._space, logits),
             "best_code": str(most_likely_genotype(self._space, logits)),
@@ -315,6 +326,16 @@ def relaxed_forms(logits: int) -> dict[str, Form]:
     }
 
 
+def figure_columns(figures: Mapping[str, Any]) -> Row:
+    """Columns of the relaxed network's figures, where clients tell them."""
+    row: Row = dict.fromkeys(("train_loss", "val_loss", "val_accuracy", "test_accuracy"))
+    if "val" in figures:
+        train, val = figures["train"], figures["val"]
+        row["train_loss"] = _ratio(train[0], train[1])
+        row |= {"val_loss": _ratio(val[0], val[2]), "val_accuracy": _ratio(val[1], val[2])}
+    return row
+
+
 def _ratio(total: float, share: float) -> float:
     """A mean over the clients that answered; zero where none has such nodes."""
     return float(total / share) if share else 0.0
@@ -331,7 +352,3 @@ def bounded(gradient: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
     largest = max(float(np.abs(value).max(initial=0.0)) for value in gradient.values())
     scale = np.float32(LARGEST / max(largest, LARGEST))
     return {name: scale * value for name, value in gradient.items()}, 1.0
-
-
-def _logits(payload: Payload) -> Tensor:
-    return torch.tensor(payload["logits"], dtype=torch.float32)

@@ -24,6 +24,7 @@ from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.details import counts_form
 from autofgl.runtime.outcome import Row
+from autofgl.runtime.private import LARGEST_LOSS
 from autofgl.runtime.replies import SUM, TAKE, WHOLE, Array, Form, Record
 from autofgl.runtime.state import Saved
 from autofgl.search.baselines import RandomSearch
@@ -217,11 +218,11 @@ class Generations(Saved):
 
     def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
         costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
-        names, scores = self._settings.objective_names, self._scores(figures)
-        return objective_values(names, figures["losses"], scores, costs)
-
-    def _scores(self, figures: Mapping[str, Any]) -> Any:
-        return code_scores(self._settings, figures["correct"], figures)
+        names = self._settings.objective_names
+        untold = np.zeros(len(codes))
+        losses, correct = (figures.get(name, untold) for name in ("losses", "correct"))
+        scores = code_scores(self._settings, correct, figures)
+        return objective_values(names, losses, scores, costs)
 
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
@@ -233,16 +234,24 @@ class Generations(Saved):
         networks = genotypes(self.space, self.population)
         types = Counter(layer.type for code in networks for layer in code.existing)
         layers = max(1, sum(types.values()))
-        judged = f"val_{self._settings.objective}" if code_kinds(self._settings) else "val_accuracy"
+        if self._clients.private:  # the search goes by the noise, the history need not
+            bounds = {"losses": LARGEST_LOSS, "correct": 1.0}
+            figures = {name: np.clip(one, 0, bounds[name]) for name, one in figures.items()}
+        losses, correct = figures.get("losses"), figures.get("correct")
+        train_loss = figures.get("train_loss")
+        accuracy = None if correct is None else float(correct[best])
+        judged = {"val_accuracy": accuracy}
+        if code_kinds(self._settings):
+            scores = code_scores(self._settings, correct, figures)
+            judged[f"val_{self._settings.objective}"] = float(scores[best])
         return {
-            "train_loss": float(figures["train_loss"]),
-            "val_loss": float(figures["losses"][best]),
-            "val_accuracy": float(figures["correct"][best]),
-            judged: float(self._scores(figures)[best]),
+            "train_loss": None if train_loss is None else float(train_loss),
+            "val_loss": None if losses is None else float(losses[best]),
+            **judged,
             "test_accuracy": None,
             "generation": self.count,
-            "best_fll": float(np.min(figures["losses"])),
-            "median_fll": float(np.median(figures["losses"])),
+            "best_fll": None if losses is None else float(np.min(losses)),
+            "median_fll": None if losses is None else float(np.median(losses)),
             "gamma": share,
             "unique_codes": len(self.codes.unique(self.population)),
             "best_code": str(networks[best]),

@@ -59,14 +59,32 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
 
     @property
     def releases(self) -> Releases | None:
-        """None: clients tell which codes they prefer, and sums whose values have no bound."""
-        return None
+        """Steps on the SuperNet, rounds of trials and finalists; figures of the population and of
+        its children in every generation (none in the warm-up, which a time budget may cut short),
+        of the last population, of trials and finalists. None if clients tell more than sums.
+        """
+        if self.beyond_sums:
+            return None
+        figures = 2 * self.generations + 1 + self.trials + self.finalists
+        return Releases(self.total_rounds, figures)
+
+    @property
+    def beyond_sums(self) -> str:
+        """Codes that a client prefers, or the times of its machine."""
+        if self.optimizers != "controller":
+            return "the codes that clients prefer by their own data: set optimizers=controller"
+        if "latency" in self.objective_names:
+            return "times that clients measure: leave latency out of objectives"
+        return ""
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
     by_objective: ClassVar[dict[str, str]] = {
         "select": "objective", "objectives": "objective,params",
     }  # fmt: skip
 
+    batch: Whole = 0
+    """training nodes in a mini-batch of trials and final training; 0: all at once, as the SuperNet
+    always takes them"""
     population: int = Field(60, ge=2)
     """number of codes (encoded architectures) in the population, |P|"""
     generations: Count = 250
@@ -170,9 +188,12 @@ class DartsSettings(SpaceSettings, FederatedTraining):
 
     @property
     def releases(self) -> Releases | None:
-        """None: clients tell which codes they prefer, and sums whose values have no bound."""
-        return None
+        """Steps on SuperNet and architecture, then the final training."""
+        return Releases(self.total_rounds, 1)
 
+    batch: Whole = 0
+    """training nodes in a mini-batch of the final training; 0: all at once, as the SuperNet always
+    takes them"""
     generations: Count = 250
     """architecture steps"""
     weight_steps: Count = 1

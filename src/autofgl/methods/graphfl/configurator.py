@@ -255,6 +255,9 @@ def shift(before: Weights, trained: Weights, weight: float) -> Weights:
 
 
 def distance(before: Weights, trained: Weights) -> float:
-    """Euclidean length of a client's step, over all weights of its network."""
-    squares = (np.sum(np.square(trained[name] - value)) for name, value in before.items())
+    """Euclidean length of a client's step, over all weights of its network; infinite or no number
+    for weights that have diverged.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = [np.sum(np.square(trained[name] - value)) for name, value in before.items()]
     return math.sqrt(sum(map(float, squares)))

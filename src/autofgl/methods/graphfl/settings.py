@@ -97,8 +97,15 @@ class GraphFLGASettings(GraphFLSettings):
 
     @property
     def releases(self) -> Releases | None:
-        """None: a client says how it configured itself in more than sums."""
-        return None
+        """As GraphFL; None if clients say in the clear who is below the threshold."""
+        return None if self.beyond_sums else super().releases
+
+    @property
+    def beyond_sums(self) -> str:
+        """Who is below the threshold."""
+        if self.mode == "threshold":
+            return "which clients are below the threshold: set mode=continuous or parallel"
+        return ""
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""

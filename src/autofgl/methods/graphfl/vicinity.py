@@ -13,6 +13,7 @@ from autofgl.graphs.client_graph import Bools, ClientGraph
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.details import objective_kinds
+from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import Inputs
 from autofgl.sharing.meta.model import MetaModel, unseen
 from autofgl.tasks.counts import prediction_counts
@@ -54,7 +55,7 @@ def measure(settings: GraphFLGASettings, logits: Tensor, labels: Tensor) -> floa
     """
     accuracy = float((logits.argmax(1) == labels).float().mean())
     for kind in objective_kinds(settings):
-        counts = prediction_counts(logits, labels, [kind], settings.score_bins)
+        counts = prediction_counts(fetch(logits), fetch(labels), [kind], settings.score_bins)
         accuracy = objective_value(settings.objective, counts[kind])
     if settings.measure == "accuracy":
         return accuracy

@@ -25,7 +25,13 @@ from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
 from autofgl.nn.models.sfgnn import SeparatedGNN
-from autofgl.nn.models.spec import SEARCHED_FAMILY, ModelSpec, NetworkSpec, SearchedSpec
+from autofgl.nn.models.spec import (
+    DEFAULT_HOPS,
+    SEARCHED_FAMILY,
+    ModelSpec,
+    NetworkSpec,
+    SearchedSpec,
+)
 from autofgl.nn.space import fused_layers
 from autofgl.nn.structure import Structure
 
@@ -234,6 +240,18 @@ def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
     network = empty_network(spec)
     network.reset_parameters(generator)
     return network
+
+
+def receptive_hops(spec: NetworkSpec) -> int:
+    """How far a network looks: nodes at a greater distance do not enter a node's output."""
+    if isinstance(spec, SearchedSpec):
+        reach = [0]
+        for layer in spec.parsed().layers:
+            reach.append(reach[layer.previous or 0] + CONVOLUTIONS[layer.type].hops)
+        return max(reach)
+    if spec.family in DEFAULT_HOPS:
+        return spec.steps
+    return spec.layers * (spec.stack_layers if spec.family == "arma" else 1)
 
 
 def count_parameters(build: Callable[[], nn.Module]) -> int:

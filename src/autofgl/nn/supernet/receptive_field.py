@@ -34,18 +34,26 @@ class ReceptiveField:
     """Features, edges and labels around the nodes on which networks are measured.
 
     Build it once for each set of nodes (training, validation) and use it for all populations. The
-    parts are sets of nodes, as indices; a node may be in several. ``node_loss`` gives the loss of
-    every node from scores and labels: cross-entropy, unless somebody sets another.
+    parts are sets of nodes, as indices; a node may be in several. It is laid out on the CPU, where
+    its arguments are; networks compute on the device. ``node_loss`` gives the loss of every node
+    from scores and labels: cross-entropy, unless somebody sets another.
     """
 
     def __init__(
-        self, x: NodeInput, structure: Structure, labels: Tensor, parts: Sequence[Tensor]
+        self,
+        x: NodeInput,
+        structure: Structure,
+        labels: Tensor,
+        parts: Sequence[Tensor],
+        device: torch.device | None = None,
     ) -> None:
+        self.device = device or structure.device
         with constants():
             nodes = torch.unique(torch.cat([part.long() for part in parts]))
             order, sizes = _by_distance(structure, nodes)
-            self.labels = labels[nodes]
-            self.parts = [torch.searchsorted(nodes, part.long()) for part in parts]
+            self.labels = labels[nodes].to(self.device)
+            places = [torch.searchsorted(nodes, part.long()) for part in parts]
+            self.parts = [place.to(self.device) for place in places]
             self._sizes = _levels(sizes)
             self._x = x if isinstance(x, InputFeatures) else InputFeatures(x)
             self._order = order
@@ -70,7 +78,7 @@ class ReceptiveField:
     @cached_property
     def features(self) -> InputFeatures:
         """Features of all reachable nodes, nearest first."""
-        return self._x.rows(self._order)
+        return self._x.rows(self._order).to(self.device)
 
     def structure(self, radius: int, copies: int) -> Structure:
         """What several inputs, ``[nodes * copies, C]``, need to hear all neighbors in a radius.
@@ -80,7 +88,8 @@ class ReceptiveField:
         radius = min(radius, self.limit)
         if (radius, 1) not in self._views:
             sizes = self.size(radius), self.size(radius + 1)
-            self._views[radius, 1] = PrefixStructure(self._structure, *sizes)
+            prefix = PrefixStructure(self._structure, *sizes)
+            self._views[radius, 1] = prefix.to(self.device)
         if (radius, copies) not in self._views:
             self._views[radius, copies] = StackedStructure(self._views[radius, 1], copies)
         return self._views[radius, copies]
@@ -111,9 +120,15 @@ def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
 class _View(Structure):
     """A structure that takes its operators from another one."""
 
-    def __init__(self, num_nodes: int, dtype: torch.dtype) -> None:
+    def __init__(self, origin: Structure, num_nodes: int) -> None:
         self.num_nodes = num_nodes
-        self.dtype = dtype
+        self.dtype = origin.dtype
+        self._origin = origin
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operators are."""
+        return self._origin.device
 
     @cached_property
     def edge_index(self) -> Tensor:
@@ -129,7 +144,7 @@ class PrefixStructure(_View):
     """
 
     def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
-        super().__init__(num_nodes, whole.dtype)
+        super().__init__(whole, num_nodes)
         self._whole = whole
         self._rows = rows
 
@@ -165,7 +180,7 @@ class StackedStructure(_View):
     """A structure for several inputs side by side."""
 
     def __init__(self, single: Structure, copies: int) -> None:
-        super().__init__(single.num_nodes * copies, single.dtype)
+        super().__init__(single, single.num_nodes * copies)
         self._single = single
         self._copies = copies
 
@@ -206,6 +221,10 @@ class StackedOperator(SparseOperator):
         width = dense.shape[1]
         side_by_side = dense.reshape(-1, self._copies * width)
         return (self._single @ side_by_side).view(-1, width)
+
+    def to(self, device: torch.device) -> SparseOperator:
+        """The same on a device."""
+        return StackedOperator(self._single.to(device), self._copies)
 
     @cached_property
     def pattern(self) -> SparsePattern:  # type: ignore[override]

@@ -71,7 +71,8 @@ class MetaModel(LocalModel):
         for name, _ in self.model.named_parameters():
             path, _, key = name.rpartition(".")
             self._slots[name] = self.model.get_submodule(path)._parameters, key
-        self._taught = torch.nonzero(~torch.isin(self._labels[0], hidden)).reshape(-1)
+        labels = self._origin.labels[0]
+        self._taught = torch.nonzero(~torch.isin(labels, hidden)).reshape(-1)
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
         self._optimizer = kind(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
@@ -164,6 +165,7 @@ class MetaModel(LocalModel):
 
     def _loss(self, chosen: Tensor, generator: torch.Generator | None = None) -> Loss:
         """Mean loss of some training nodes as a function of the parameters."""
+        chosen = chosen.to(self.device)
         nodes, labels = self._nodes[0][chosen], self._labels[0][chosen]
 
         def loss(parameters: Parameters) -> Tensor:
