@@ -65,10 +65,11 @@ def code_scores(settings: FLAGCNSSettings, correct: Any, sums: Mapping[str, Any]
     """What codes are ranked by unless it is the loss: share of correct predictions, or the
     objective from their counted predictions.
     """
-    for kind in code_kinds(settings):
-        counts = from_units(kind, sums[f"val_{kind}"])
-        return np.array([objective_value(settings.objective, one) for one in counts])
-    return correct
+    if not code_kinds(settings):
+        return correct
+    (kind,) = code_kinds(settings)
+    counts = from_units(kind, sums[f"val_{kind}"])
+    return np.array([objective_value(settings.objective, one) for one in counts])
 
 
 def cost_of(table: Table, space: Space, codes: Any) -> Any:
