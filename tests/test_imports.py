@@ -36,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
 
 #: The only files and folders that may import these packages.
 ONLY_IN = {
-    "torch_geometric": {"graphs/client_graph.py", "graphs/files.py"},
+    "torch_geometric": {"graphs/client_graph.py", "graphs/objects.py", "graphs/reading.py"},
+    "networkx": {"graphs/objects.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},
     "typer": {"cli.py", "cli/pages.py", "cli/run.py", "cli/site.py", "cli"},

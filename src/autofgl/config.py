@@ -244,7 +244,9 @@ def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, t
     data: list[str] = []
     if config.dataset is not None:
         knobs = () if config.dataset == "synthetic" else catalog.SyntheticSettings.model_fields
-        data = [key for key in DataSettings.model_fields if key not in knobs]
+        data = [key for key in DataSettings.model_fields if key not in (*knobs, "directed")]
+    elif config.graphs or config.partition == "given":
+        data = ["directed"]
     readers: dict[str, type[BaseModel]] = dict.fromkeys(data, DataSettings)
     if config.partitioned:
         readers |= dict.fromkeys(PartitionSettings.model_fields, PartitionSettings)
@@ -284,6 +286,9 @@ def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserErro
         return UserError(f"{config.title} samples neighbors with sampler=sage fanouts=10,25")
     if key in catalog.SyntheticSettings.model_fields:
         return UserError(f"setting '{key}' has no effect here: it needs --dataset synthetic")
+    if key == "directed":
+        own = "datasets have undirected edges, and a site's graph file says itself what it has"
+        return UserError(f"setting 'directed' has no effect here: {own}")
     if key in DataSettings.model_fields:
         return UserError(f"setting '{key}' has no effect on graph files: they hold their own masks")
     if key in PartitionSettings.model_fields:

@@ -47,6 +47,8 @@ def execute(
         folder.require()
         outcome = finished.outcome
         info = {"normalize_features": layers.method.normalize_features}
+        if layers.data.directed:
+            info["directed"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
         for name, content in outcome.files.items():
             write_bytes(folder.path / name, content)

@@ -123,11 +123,8 @@ def predict_command(
     from autofgl.runs.export import predict, read_description, write_predictions
 
     read_description(folder)
-
-    from autofgl.graphs.files import load_graph
-
     target = out or Path(f"{graph.stem}.predictions.csv")
-    predictions = predict(folder, load_graph(graph), client)
+    predictions = predict(folder, graph, client)
     write_predictions(target, predictions)
     show_line(f"{len(predictions.label)} predictions written to {target}")
     if predictions.accuracy is not None:

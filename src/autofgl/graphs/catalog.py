@@ -85,7 +85,7 @@ class SyntheticSettings(BaseModel):
 
 
 class DataSettings(SyntheticSettings):
-    """All settings of a dataset: those of the split, and the knobs of ``synthetic``."""
+    """All settings of the data: of its edges, of the split, and the knobs of ``synthetic``."""
 
     split: str | None = None
     """kind of split (public, per-class, fraction, supervised); else the dataset's own"""
@@ -101,6 +101,8 @@ class DataSettings(SyntheticSettings):
     """split by fraction: share for validation"""
     test_fraction: Rest = 0.2
     """split by fraction: share for testing"""
+    directed: bool = False
+    """graph files and objects: keep edges in their direction instead of making them undirected"""
     whole_graph_hops: int = Field(
         default=0,
         ge=0,

@@ -214,11 +214,11 @@ class LocalModel:
         self.model.train()
         self._optimizer.zero_grad()
         if batch is None:
-            logits = self.model(self._features, self._structure, generator)[self._nodes[0]]
-            labels = self._labels[0]
+            logits = self.model(self._features, self._structure, generator=generator)
+            logits, labels = logits[self._nodes[0]], self._labels[0]
         else:
             labels = batch.labels
-            logits = self.model(batch.features, batch.structure, generator)[: len(labels)]
+            logits = self.model(batch.features, batch.structure, generator=generator)[: len(labels)]
         loss = self.loss.mean(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
 

@@ -99,7 +99,7 @@ class AloneClient(Saved, Party):
         if not self._stopped:
             self._keep_best(payload["round"], self._evaluate())
         self._local.load_weights(self._best_weights)
-        own: Payload = {"nodes": self._graph.num_nodes, "edges": self._graph.num_edges // 2}
+        own: Payload = {"nodes": self._graph.num_nodes, "edges": self._graph.num_links}
         kinds = detail_kinds(self._settings)
         own["metrics"], counts = self._local.evaluate_counting(kinds, DETAILED)
         seconds = self._local.inference_seconds()

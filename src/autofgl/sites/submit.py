@@ -57,6 +57,9 @@ def read_run(file: Path) -> RunConfig:
         if key in values:
             raise UserError(f"{file}: '{key}' has no place here: every site has its own graph")
     config = check_config({**values, "partition": "given", "engine": "nvflare"})
+    if "directed" in config.settings:
+        own = "a site's graph file says itself that its edges are directed"
+        raise UserError(f"setting 'directed' has no effect on sites: {own}")
     if find_method(config.method).pools:
         raise UserError(f"{config.method} pools the graphs: it cannot run across sites")
     return config

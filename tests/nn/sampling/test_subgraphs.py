@@ -1,6 +1,7 @@
 """Mini-batches against the whole graph, for every convolution and every network."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,9 +31,13 @@ def graph() -> ClientGraph:
     return load("synthetic", seed=1, settings=settings)
 
 
-@pytest.fixture(scope="module")
-def structure(graph: ClientGraph) -> Structure:
-    return Structure.from_client(graph)
+@pytest.fixture(scope="module", params=["plain", "weighted"])
+def structure(graph: ClientGraph, request: pytest.FixtureRequest) -> Structure:
+    if request.param == "plain":
+        return Structure.from_client(graph)
+    rng = np.random.default_rng(2)
+    weights = (rng.random(graph.num_edges) + 0.5).astype(np.float32)
+    return Structure.from_client(replace(graph, edge_weight=weights))
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=NAMES)
@@ -57,9 +62,22 @@ def test_with_all_neighbors_outputs_are_those_of_the_whole_graph(
         assert len(short.nodes) == len(part.nodes) or not torch.allclose(cut, whole, atol=1e-5)
 
 
+def test_sampled_edges_keep_their_weights(structure: Structure) -> None:
+    part = SubgraphSampler(structure, [2]).draw(np.arange(9), np.random.default_rng(0)).structure
+    if structure.edge_weight is None:
+        assert part.edge_weight is None
+        return
+    assert part.edge_weight is not None
+    pairs = zip(*structure.edge_index.tolist(), strict=True)
+    known = dict(zip(pairs, structure.edge_weight.tolist(), strict=True))
+    ends = part.nodes[part.edge_index]  # type: ignore[attr-defined]
+    sampled = zip(*ends.tolist(), part.edge_weight.tolist(), strict=True)
+    assert all(known[source, target] == weight for source, target, weight in sampled)
+
+
 OPERATORS: dict[str, Callable[[Structure], Tensor]] = {
     name: lambda structure, name=name: getattr(structure, name).to_dense()  # type: ignore[misc]
-    for name in ("gcn", "symmetric", "sum", "mean")
+    for name in ("gcn", "symmetric", "unweighted_symmetric", "sum", "weighted_sum", "mean")
 }
 
 

@@ -26,6 +26,7 @@ from autofgl.methods.fedgraph.policy import SamplingPolicy
 from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.sampling.neighborhood import NO_WEIGHTS_ACROSS
 from autofgl.nn.structure import Structure
 from autofgl.runtime.bounds import (
     ROUNDING,
@@ -112,6 +113,9 @@ class FedGraph(Method):
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """See :meth:`Method.check`; a policy that cannot be read is found out here."""
         super().check(clients, settings, secure)
+        weighted = [graph.name for graph in clients if graph.edge_weight is not None]
+        if weighted:
+            raise UserError(f"{weighted[0]}: {NO_WEIGHTS_ACROSS}")
         make_policy([graph.name for graph in clients], settings, seed=0)
 
     @classmethod

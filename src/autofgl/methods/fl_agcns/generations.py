@@ -218,11 +218,14 @@ class Generations(Saved):
 
     def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
         costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
-        names = self._settings.objective_names
-        untold = np.zeros(len(codes))
-        losses, correct = (figures.get(name, untold) for name in ("losses", "correct"))
-        scores = code_scores(self._settings, correct, figures)
-        return objective_values(names, losses, scores, costs)
+        names, untold = self._settings.objective_names, np.zeros(len(codes))
+        losses = figures.get("losses", untold)
+        return objective_values(names, losses, self._scores(figures, untold), costs)
+
+    def _scores(self, figures: Mapping[str, Any], untold: Any = None) -> Any:
+        """What the objective makes of the figures; with differential privacy accuracies alone."""
+        correct = figures.get("correct", untold)
+        return correct if self._clients.private else code_scores(self._settings, correct, figures)
 
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
@@ -238,16 +241,13 @@ class Generations(Saved):
             bounds = {"losses": LARGEST_LOSS, "correct": 1.0}
             figures = {name: np.clip(one, 0, bounds[name]) for name, one in figures.items()}
         losses, correct = figures.get("losses"), figures.get("correct")
-        train_loss = figures.get("train_loss")
-        accuracy = None if correct is None else float(correct[best])
-        judged = {"val_accuracy": accuracy}
-        if code_kinds(self._settings):
-            scores = code_scores(self._settings, correct, figures)
-            judged[f"val_{self._settings.objective}"] = float(scores[best])
+        train_loss, scores = figures.get("train_loss"), self._scores(figures)
+        judged = f"val_{self._settings.objective}" if code_kinds(self._settings) else "val_accuracy"
         return {
             "train_loss": None if train_loss is None else float(train_loss),
             "val_loss": None if losses is None else float(losses[best]),
-            **judged,
+            "val_accuracy": None if correct is None else float(correct[best]),
+            judged: None if scores is None else float(scores[best]),
             "test_accuracy": None,
             "generation": self.count,
             "best_fll": None if losses is None else float(np.min(losses)),

@@ -103,6 +103,8 @@ def _graph_payload(graph: ClientGraph) -> Payload:
         "data": x.data, "indices": x.indices, "indptr": x.indptr, "columns": int(x.shape[1]),
     }  # fmt: skip
     arrays = {name: getattr(graph, name) for name in _ARRAYS}
+    if graph.edge_weight is not None:
+        arrays["edge_weight"] = graph.edge_weight
     return {"name": graph.name, "classes": graph.classes, **arrays, **features}
 
 
@@ -111,5 +113,5 @@ def _graph(payload: Payload) -> ClientGraph:
     if x is None:
         parts = (payload["data"], payload["indices"], payload["indptr"])
         x = sp.csr_array(parts, shape=(len(payload["indptr"]) - 1, payload["columns"]))
-    arrays = {name: payload[name] for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: payload.get(name) for name in (*_ARRAYS, "edge_weight")}
     return ClientGraph(name=payload["name"], classes=payload["classes"], x=x, **arrays)

@@ -83,5 +83,6 @@ def _induced(graph: ClientGraph, keep: Bools) -> ClientGraph:
         graph,
         x=graph.x[np.flatnonzero(keep)],
         edge_index=place[graph.edge_index[:, inside]],
+        edge_weight=None if graph.edge_weight is None else graph.edge_weight[inside],
         **{name: getattr(graph, name)[keep] for name in rows},
     )

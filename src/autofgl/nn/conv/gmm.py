@@ -46,7 +46,7 @@ class GMMConv(Convolution):
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
-        out = mixed_mean(structure.symmetric.pattern, weights, x @ self.g)
+        out = mixed_mean(structure.unweighted_symmetric.pattern, weights, x @ self.g)
         return out + self.root.product(x) + self.bias
 
 
@@ -57,7 +57,7 @@ def pseudo_coordinates(structure: Structure) -> Tensor:
     without incoming edges has a finite coordinate.
 
     Returns:
-        ``[E, 2]``, in the order of ``structure.symmetric``.
+        ``[E, 2]``, in the order of ``structure.unweighted_symmetric``.
     """
     with constants():
         return (structure.end_degrees + 1).rsqrt_()

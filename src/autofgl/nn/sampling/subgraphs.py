@@ -169,9 +169,23 @@ class SampledStructure(Structure):
             return torch.stack([self._edges.col, self._edges.row]).long()
 
     @cached_property
+    def edge_weight(self) -> Tensor | None:
+        """Weights ``[E]`` as in the whole graph, in the order of :attr:`edge_index`."""
+        whole = self._whole.structure
+        if whole.edge_weight is None:
+            return None
+        with constants():
+            return whole.weighted_sum.values.index_select(0, self._places)
+
+    @cached_property
     def sum(self) -> SparseOperator:
         """Sums over the kept neighbors, scaled up to all."""
         return self._scaled(self._whole.structure.sum)
+
+    @cached_property
+    def weighted_sum(self) -> SparseOperator:
+        """The same with the weights of edges."""
+        return self._scaled(self._whole.structure.weighted_sum)
 
     @cached_property
     def mean(self) -> SparseOperator:
@@ -182,6 +196,11 @@ class SampledStructure(Structure):
     def symmetric(self) -> SparseOperator:
         """The whole's normalization, scaled up."""
         return self._scaled(self._whole.structure.symmetric)
+
+    @cached_property
+    def unweighted_symmetric(self) -> SparseOperator:
+        """The same with every edge counted as one."""
+        return self._scaled(self._whole.structure.unweighted_symmetric)
 
     @cached_property
     def gcn(self) -> SparseOperator:

@@ -136,6 +136,11 @@ class _View(Structure):
         with constants():
             return torch.stack([self.sum.pattern.col, self.sum.pattern.row]).long()
 
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """Weights in the order of :attr:`edge_index`; none if all are one."""
+        return None if self.weighted_sum is self.sum else self.weighted_sum.values
+
 
 class PrefixStructure(_View):
     """The first rows of a structure whose nodes are ordered by distance, with its normalization.
@@ -157,6 +162,20 @@ class PrefixStructure(_View):
     def symmetric(self) -> SparseOperator:
         """Rows of the whole's operator."""
         return self._cut(self._edges, self._whole.symmetric)
+
+    @cached_property
+    def unweighted_symmetric(self) -> SparseOperator:
+        """Rows of the whole's operator."""
+        if self._whole.edge_weight is None:
+            return self.symmetric
+        return self._cut(self._edges, self._whole.unweighted_symmetric)
+
+    @cached_property
+    def weighted_sum(self) -> SparseOperator:
+        """Rows of the whole's operator."""
+        if self._whole.edge_weight is None:
+            return self.sum
+        return self._cut(self._edges, self._whole.weighted_sum)
 
     @cached_property
     def _edges(self) -> SparsePattern:
@@ -193,6 +212,20 @@ class StackedStructure(_View):
     def symmetric(self) -> SparseOperator:
         """The single structure's, for every copy."""
         return StackedOperator(self._single.symmetric, self._copies)
+
+    @cached_property
+    def unweighted_symmetric(self) -> SparseOperator:
+        """The single structure's, for every copy."""
+        if self._single.edge_weight is None:
+            return self.symmetric
+        return StackedOperator(self._single.unweighted_symmetric, self._copies)
+
+    @cached_property
+    def weighted_sum(self) -> SparseOperator:
+        """The single structure's, for every copy."""
+        if self._single.edge_weight is None:
+            return self.sum
+        return StackedOperator(self._single.weighted_sum, self._copies)
 
     @cached_property
     def sum(self) -> SparseOperator:
@@ -283,4 +316,6 @@ def _reordered(structure: Structure, order: Tensor) -> Structure:
     place = torch.full((structure.num_nodes,), -1)
     place[order] = torch.arange(len(order))
     edges = place[structure.edge_index]
-    return Structure(edges[:, (edges >= 0).all(0)], len(order), structure.dtype)
+    kept = (edges >= 0).all(0)
+    weight = None if structure.edge_weight is None else structure.edge_weight[kept]
+    return Structure(edges[:, kept], len(order), structure.dtype, weight)

@@ -71,7 +71,7 @@ class AcrossClient(Summing, Party):
         self._seed = seed
         self._exchange = Exchange(context)
         self._secure = secure
-        self._size = (graph.num_nodes, graph.num_edges // 2)
+        self._size = (graph.num_nodes, graph.num_links)
         self._structure = Structure.from_client(graph)
         self._features = input_features(graph, settings.normalize_features)
         near = Neighborhood.from_client(graph)

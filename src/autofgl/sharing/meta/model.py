@@ -190,7 +190,7 @@ class MetaModel(LocalModel):
         for name, (slot, key) in self._slots.items():
             slot[key] = parameters[name]
         try:
-            outputs: Tensor = self.model(features, structure, generator)
+            outputs: Tensor = self.model(features, structure, generator=generator)
         finally:
             for (slot, key), value in zip(self._slots.values(), before, strict=True):
                 slot[key] = value

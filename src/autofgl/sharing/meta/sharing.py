@@ -120,7 +120,7 @@ class MetaClient(SharingClient):
         """Sizes and metrics, as the client tells them in the clear."""
         return {
             "nodes": graph.num_nodes,
-            "edges": graph.num_edges // 2,
+            "edges": graph.num_links,
             "metrics": self.local.evaluate_adapted(),
             "unadapted": self.local.evaluate(),
         }
