@@ -242,13 +242,18 @@ def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
     return network
 
 
-def receptive_hops(spec: NetworkSpec) -> int:
-    """How far a network looks: nodes at a greater distance do not enter a node's output."""
+def receptive_hops(spec: NetworkSpec) -> int | None:
+    """How far a network looks: nodes at a greater distance do not enter a node's output.
+
+    None for a network from outside, of which nobody knows.
+    """
     if isinstance(spec, SearchedSpec):
         reach = [0]
         for layer in spec.parsed().layers:
             reach.append(reach[layer.previous or 0] + CONVOLUTIONS[layer.type].hops)
         return max(reach)
+    if not isinstance(spec, ModelSpec):
+        return None
     if spec.family in DEFAULT_HOPS:
         return spec.steps
     return spec.layers * (spec.stack_layers if spec.family == "arma" else 1)
