@@ -53,6 +53,9 @@ CASES += [("fedavg", {**BATCHES, "aggregate": "parameters"}), ("fedavg", BATCHES
 CASES += [(name, {**SMALL.get(name, {}), **BATCHES}) for name in ("separate", "sfgnn", "fl-random")]
 LEARNED: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
 CASES += [("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
+RARE: dict[str, str | float] = {"objective": "auroc", "class_weight": "balanced"}
+JUDGED = ("fedavg", "separate", "fedgraph", "sfgnn", "fl-agcns", "graphfl-ga")
+CASES += [(name, {**SMALL.get(name, {}), **RARE}) for name in JUDGED]
 
 
 def finish(method: Method) -> Outcome:

@@ -127,6 +127,6 @@ def test_infinite_odds_have_bins() -> None:
 def test_cells_are_shared_by_the_classes(classes: int, shape: tuple[int, ...]) -> None:
     logits, labels = predictions(np.random.default_rng(0), 50, classes)
     assert score_counts(logits, labels, SCORE_BINS).shape == shape
-    logits, labels = predictions(np.random.default_rng(0), 50, 70)
+    logits, labels = predictions(np.random.default_rng(0), 100, 70)
     assert score_counts(logits, labels, SCORE_BINS).shape == (70, 2, FEWEST_BINS)
     assert score_counts(logits, labels, 16).shape == (70, 2, 16)

@@ -17,14 +17,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import ROUNDING
 from autofgl.runtime.clients import COUNT_UNIT
+from autofgl.runtime.device import fetch
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.replies import Array, Form
-from autofgl.tasks.counts import CONFIDENCES, Counts
+from autofgl.tasks.counts import CONFIDENCES, Counts, prediction_counts
 from autofgl.tasks.figures import all_figures, objective_value
 from autofgl.tasks.objectives import OBJECTIVES
 
@@ -149,6 +151,15 @@ def plain_sum(parts: Mapping[str, Mapping[str, Any]], prefix: str = "") -> dict[
 def shapes(part: Mapping[str, Any]) -> Payload:
     """What counts a client gives, and of how many classes: the same at all clients."""
     return {name: list(np.shape(value)) for name, value in part.items() if np.ndim(value) > 2}
+
+
+def objective_of(settings: Any, logits: Tensor, labels: Tensor, accuracy: float) -> float:
+    """The objective of some predictions, whose accuracy is known, as they are."""
+    kind = OBJECTIVES[settings.objective]
+    if not kind:
+        return accuracy
+    counts = prediction_counts(fetch(logits), fetch(labels), [kind], settings.score_bins)
+    return objective_value(settings.objective, counts[kind])
 
 
 def split_figures(sums: Mapping[str, Any], kind: int = 0) -> dict[str, Any]:

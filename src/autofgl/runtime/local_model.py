@@ -262,7 +262,7 @@ class LocalModel:
         masks = [SPLITS.index(split) for split in splits]
         cells = self.settings.score_bins
         rows = [
-            prediction_counts(logits[self._nodes[at]].cpu(), self._labels[at].cpu(), kinds, cells)
+            prediction_counts(fetch(logits[self._nodes[at]]), fetch(self._labels[at]), kinds, cells)
             for at in masks
         ]
         return {kind: np.stack([row[kind] for row in rows]) for kind in kinds}

@@ -41,7 +41,7 @@ from autofgl.runtime.details import (
     detail_forms,
     detailed,
     objective_forms,
-    objective_kinds,
+    objective_of,
     with_objective,
 )
 from autofgl.runtime.local_model import Weights, input_features
@@ -54,8 +54,6 @@ from autofgl.secure.noise import row_noise
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
 from autofgl.sharing.common import sized_spec
-from autofgl.tasks.counts import prediction_counts
-from autofgl.tasks.figures import objective_value
 from autofgl.tasks.losses import balanced_weights
 
 #: What a client answers at the end of a pass.
@@ -80,10 +78,8 @@ class ServerTest:
         """The objective: share of the nodes that are classified right, unless it is another."""
         self._model.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
         logits = self._model(self._features, self._structure)[self._nodes]
-        for kind in objective_kinds(settings):
-            counts = prediction_counts(logits, self._labels, [kind], settings.score_bins)
-            return objective_value(settings.objective, counts[kind])
-        return float((logits.argmax(1) == self._labels).double().mean())
+        accuracy = float((logits.argmax(1) == self._labels).double().mean())
+        return objective_of(settings, logits, self._labels, accuracy)
 
 
 class FedGraph(Method):

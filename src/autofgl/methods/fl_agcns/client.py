@@ -65,10 +65,11 @@ def code_scores(settings: FLAGCNSSettings, correct: Any, sums: Mapping[str, Any]
     """What codes are ranked by unless it is the loss: share of correct predictions, or the
     objective from their counted predictions.
     """
-    for kind in code_kinds(settings):
-        counts = from_units(kind, sums[f"val_{kind}"])
-        return np.array([objective_value(settings.objective, one) for one in counts])
-    return correct
+    if not code_kinds(settings):
+        return correct
+    (kind,) = code_kinds(settings)
+    counts = from_units(kind, sums[f"val_{kind}"])
+    return np.array([objective_value(settings.objective, one) for one in counts])
 
 
 def cost_of(table: Table, space: Space, codes: Any) -> Any:
@@ -381,25 +382,25 @@ class FLAGCNSClient(RoundClient):
         field, kinds = self._val_field, code_kinds(self.settings)
         supernet, networks = self._supernet.network, genotypes(self._space, codes)
         if not field.measured:
-            outputs = torch.zeros(len(codes), 0, supernet.classes)
-            return np.zeros((len(codes), 2)), self._counted(outputs, kinds)
+            nothing = np.zeros((len(codes), 0, supernet.classes))
+            return np.zeros((len(codes), 2)), self._counted(nothing, kinds)
         if kinds:
             outputs = supernet.outputs_of(networks, field)
-            sums = field.part_sums(outputs).cpu().numpy()[:, 0]
-            counts = self._counted(outputs, kinds)
+            sums = fetch(field.part_sums(outputs))[:, 0]
+            counts = self._counted(fetch(outputs), kinds)
         else:
             sums, counts = supernet.evaluate(networks, field)[:, 0], {}
         worst = WORST_LOSS * field.measured
         sums[:, 0] = np.clip(np.nan_to_num(sums[:, 0], nan=worst, posinf=worst), 0, worst)
         return sums[:, :2], counts
 
-    def _counted(self, outputs: torch.Tensor, kinds: Sequence[str]) -> dict[str, Any]:
+    def _counted(self, outputs: Any, kinds: Sequence[str]) -> dict[str, Any]:
         """Predictions of codes ``[n, T, classes]``; of one that is not finite there are none."""
         cells = min(self.settings.score_bins, CODE_BINS)
-        rows = []
-        for one in outputs.cpu():
-            finite = bool(one.isfinite().all())
-            counts = prediction_counts(one.nan_to_num(), self._val_field.labels.cpu(), kinds, cells)
+        rows, labels = [], fetch(self._val_field.labels)
+        for one in outputs:
+            finite = bool(np.isfinite(one).all())
+            counts = prediction_counts(np.nan_to_num(one), labels, kinds, cells)
             rows.append({kind: value * finite for kind, value in counts.items()})
         stacked = {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
         return to_units(stacked, "val_")

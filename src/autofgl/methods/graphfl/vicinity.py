@@ -12,11 +12,9 @@ from autofgl.errors import AutoFGLError
 from autofgl.graphs.client_graph import Bools, ClientGraph
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.nn.models.spec import ModelSpec
-from autofgl.runtime.details import objective_kinds
+from autofgl.runtime.details import objective_of
 from autofgl.runtime.local_model import Inputs
 from autofgl.sharing.meta.model import MetaModel, unseen
-from autofgl.tasks.counts import prediction_counts
-from autofgl.tasks.figures import objective_value
 
 #: Up to so many nodes dense matrices are faster.
 _DENSE = 128
@@ -53,9 +51,7 @@ def measure(settings: GraphFLGASettings, logits: Tensor, labels: Tensor) -> floa
     another objective stands in for the accuracy.
     """
     accuracy = float((logits.argmax(1) == labels).float().mean())
-    for kind in objective_kinds(settings):
-        counts = prediction_counts(logits, labels, [kind], settings.score_bins)
-        accuracy = objective_value(settings.objective, counts[kind])
+    accuracy = objective_of(settings, logits, labels, accuracy)
     if settings.measure == "accuracy":
         return accuracy
     skill = 1 - float(F.cross_entropy(logits, labels)) / math.log(max(logits.shape[1], 2))

@@ -19,6 +19,7 @@ from autofgl.nn.sampling.rules import Everything, Fanout, Importance, Keep, Rule
 from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
 from autofgl.runtime.details import DETAILED, detail_kinds, objective_kinds, to_units
+from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import (
     Weights,
     count_up,
@@ -299,8 +300,9 @@ class AcrossClient(Summing, Party):
         rows = []
         for split in DETAILED if final else ("val",):
             nodes = self._nodes[SPLITS.index(split)]
-            logits = done.output[np.searchsorted(done.batch, nodes)]
-            rows.append(prediction_counts(logits, self._labels[nodes], kinds, settings.score_bins))
+            logits = fetch(done.output[np.searchsorted(done.batch, nodes)])
+            labels = fetch(self._labels[nodes])
+            rows.append(prediction_counts(logits, labels, kinds, settings.score_bins))
         counts = {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
         return to_units(counts, "" if final else "val_")
 
