@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
-from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
+from autofgl.methods.catalog import METHODS, default_secure, find_method, settings_of
+from autofgl.plugins import absolute_name
 from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
 

@@ -194,7 +194,7 @@ def _resume(
 ) -> "Result":
     from autofgl import api
     from autofgl.config import check_config, sort_settings
-    from autofgl.methods.catalog import absolute_name
+    from autofgl.plugins import absolute_name
     from autofgl.runs.folder import RunFolder
 
     budget = given.pop("budget", None)
