@@ -14,7 +14,7 @@ from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, default_secure, find_method, settings_of
-from autofgl.plugins import absolute_name
+from autofgl.plugins import absolute_name, check_file
 from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
 
@@ -105,6 +105,8 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
             values = {**values, "method": absolute_name(method)}
         if values.get("secure") is None:
             values = {**values, "secure": _default_secure(method, values.get("settings") or {})}
+    if isinstance(values.get("settings"), Mapping):
+        values = {**values, "settings": _own_code(values["settings"])}
     config = validated(RunConfig, dict(values))
     _check_data(config)
     if config.secure not in SECURE_MODES:
@@ -119,6 +121,16 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         where = f"with --engine {config.engine} clients compute in processes of their own"
         raise UserError(f"{where}: give --budget {budget.seconds:g}s of wall time")
     return config
+
+
+def _own_code(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with whole paths of files that hold a network of one's own, which have to exist."""
+    whole = dict(settings)
+    model = whole.get("model")
+    if isinstance(model, str) and ":" in model:
+        whole["model"] = absolute_name(model)
+        check_file("model", whole["model"])
+    return whole
 
 
 def _default_secure(method: str, settings: Mapping[str, Any]) -> str:

@@ -23,6 +23,9 @@ GROUPS = {
     "dataset": "autofgl.datasets",
 }
 
+#: Names of modules that were handed over as they are begin so: no other process finds them.
+GIVEN = "given:"
+
 #: What was handed over, by its kind and by the name that finds it again.
 _GIVEN: dict[tuple[str, str], Any] = {}
 
@@ -41,7 +44,7 @@ def entry_summary(entry: importlib.metadata.EntryPoint) -> str:
 
 
 def is_known(kind: str, name: str) -> bool:
-    """Whether a name may stand for something from outside; whether it can be loaded is not asked."""
+    """Whether a name may stand for something from outside, which may yet fail to load."""
     return ":" in name or (kind, name) in _GIVEN or name in entry_points(kind)
 
 
@@ -53,6 +56,11 @@ def find(kind: str, name: str) -> Any:
     """
     if (kind, name) in _GIVEN:
         return _GIVEN[kind, name]
+    if name.startswith(GIVEN):
+        raise UserError(
+            f"{kind} '{name}' was handed over as a module in another process: hand it over again, "
+            "as in autofgl.resume(folder, clients, model=module)"
+        )
     if ":" in name:
         return _load(kind, name)
     entry = entry_points(kind).get(name)
@@ -94,7 +102,7 @@ def name_of(kind: str, thing: Any) -> str:
 def _home(thing: Any) -> str:
     """The module of a class, or its file where a new process would not find the module."""
     package = thing.__module__.partition(".")[0]
-    if "." not in thing.__qualname__:
+    if thing.__qualname__.isidentifier():
         # The first entry is the folder of the script, which other processes do not look into.
         if importlib.machinery.PathFinder.find_spec(package, sys.path[1:]) is not None:
             return str(thing.__module__)

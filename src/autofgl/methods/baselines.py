@@ -10,13 +10,13 @@ from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.replies import EXPORT
-from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
+from autofgl.runtime.replies import export_form
+from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec, own_code
 from autofgl.sharing.alone import CONCLUDE, ROUND, AloneClient
 from autofgl.sharing.common import COMMON
 
@@ -50,7 +50,7 @@ class Separate(Method):
         return lambda _: AloneClient(ClientData(graph, seed), settings)
 
     @classmethod
-    def network(cls, graph: ClientGraph, settings: Any) -> ModelSpec:
+    def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
         """The network that the settings ask for."""
         return model_spec(graph, settings)
 
@@ -76,7 +76,8 @@ class Separate(Method):
     def finish(self) -> Outcome:
         """Report on every client's best weights."""
         replies = self.clients.call("conclude", {"round": self.round}, reply=CONCLUDE).ok
-        exports = self.clients.call("export", {}, reply=EXPORT).ok
+        form = export_form(own_code(self.settings))
+        exports = self.clients.call("export", {}, reply=form).ok
         replies = {name: reply for name, reply in replies.items() if name in exports}
         alone = len(exports) == 1
         models = {"model" if alone else name: one["weights"] for name, one in exports.items()}

@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -149,11 +149,14 @@ class LocalModel:
             self.backward(self.dropout_generator(at))
         else:
             self._optimizer.zero_grad(set_to_none=False)
-        named = self.model.named_parameters()
         return {
             name: np.zeros(value.shape, np.float32) if value.grad is None else _copy(value.grad)
-            for name, value in named
+            for name, value in self._trained()
         }
+
+    def no_gradient(self) -> Weights:
+        """A gradient of zeros."""
+        return {name: np.zeros(value.shape, np.float32) for name, value in self._trained()}
 
     def backward(self, generator: torch.Generator) -> None:
         """Gradients of the mean training loss into the parameters' ``grad``."""
@@ -169,14 +172,14 @@ class LocalModel:
 
     def apply(self, gradient: Weights) -> None:
         """One optimizer step along a given gradient."""
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in self._trained():
             parameter.grad = torch.from_numpy(gradient[name].astype(np.float32))
         self._optimizer.step()
 
     def descend(self, gradient: Weights) -> None:
         """One step against a given gradient, as long as it is."""
         with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
+            for name, parameter in self._trained():
                 parameter.sub_(torch.from_numpy(gradient[name].astype(np.float32)))
 
     def evaluate(self) -> MetricSums:
@@ -209,10 +212,27 @@ class LocalModel:
         return {name: _copy(value) for name, value in self.model.state_dict().items()}
 
     def load_weights(self, weights: Weights) -> None:
-        """Overwrite the network's weights."""
+        """Overwrite the network's weights; whole numbers, as a mean has them, are rounded."""
         with torch.no_grad():
             for name, parameter in self.model.state_dict().items():
-                parameter.copy_(torch.from_numpy(weights[name].astype(np.float32)))
+                value = torch.from_numpy(np.array(weights[name], np.float32))
+                parameter.copy_(value if parameter.is_floating_point() else value.round())
+
+    def buffers(self) -> Weights:
+        """A copy of what a training pass changes besides the parameters."""
+        names = self.model.tracked_buffers
+        state = self.model.state_dict() if names else {}
+        return {name: _copy(state[name]) for name in names}
+
+    def load_buffers(self, buffers: Weights) -> None:
+        """Overwrite them."""
+        if buffers:
+            self.load_weights(self.weights() | buffers)
+
+    def _trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Parameters by name, without those that are fixed."""
+        named = self.model.named_parameters()
+        return ((name, parameter) for name, parameter in named if parameter.requires_grad)
 
     def flags(self) -> dict[str, Any]:
         """What the figures of an evaluation say besides."""
@@ -252,9 +272,11 @@ class TrialModel(LocalModel):
 
     def gradient(self, at: int) -> Weights:
         """The gradient within bounds; zero if there is none."""
+        before = self.buffers()
         gradient = super().gradient(at)
-        if not all_finite(gradient.values()):
+        if not all_finite([*gradient.values(), *self.buffers().values()]):
             self.diverged = True
+            self.load_buffers(before)
             return {name: np.zeros_like(value) for name, value in gradient.items()}
         bound = LARGEST_GRADIENT
         return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
@@ -304,4 +326,6 @@ def all_finite(arrays: Iterable[Any]) -> bool:
 
 
 def _copy(tensor: Tensor) -> Any:
-    return tensor.detach().numpy().copy()
+    """The values as floats: whole numbers, such as BatchNorm's count, are averaged too."""
+    array = tensor.detach().numpy().copy()
+    return array if array.dtype.kind == "f" else array.astype(np.float32)

@@ -11,12 +11,12 @@ from autofgl.federation import Federation
 from autofgl.federation.party import PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.models.networks import count_parameters, empty_network
+from autofgl.nn.models.networks import check_network, count_parameters, empty_network
 from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.private import check_privacy
+from autofgl.runtime.private import check_privacy, is_private
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine
 from autofgl.runtime.settings import ClientsSettings, TrainSettings
@@ -69,7 +69,14 @@ class Method(ABC):
         Raises:
             UserError: They cannot; the message says why.
         """
-        cls.network(clients[0], settings)
+        network = check_network(
+            cls.network(clients[0], settings), {graph.num_nodes for graph in clients}
+        )
+        if network is not None and network.tracked_buffers and is_private(settings):
+            raise UserError(
+                f"--dp covers weights, and not buffers such as '{network.tracked_buffers[0]}': use "
+                "a model without any, for example with LayerNorm in place of BatchNorm"
+            )
         check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")

@@ -1,7 +1,10 @@
 """The fixed GNNs and the one of a search, and how to build any from its description."""
 
-from collections.abc import Callable, Iterable
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +27,16 @@ from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
+from autofgl.nn.models.own import OwnNetwork, build_own, global_randomness, try_out
 from autofgl.nn.models.sfgnn import SeparatedGNN
-from autofgl.nn.models.spec import SEARCHED_FAMILY, ModelSpec, NetworkSpec, SearchedSpec
+from autofgl.nn.models.spec import (
+    SEARCHED_FAMILY,
+    ModelSpec,
+    NetworkSpec,
+    OwnSpec,
+    SearchedSpec,
+    own_names,
+)
 from autofgl.nn.space import fused_layers
 from autofgl.nn.structure import Structure
 
@@ -226,11 +237,15 @@ MODELS: dict[str, Callable[..., GNN]] = {
 
 def empty_network(spec: NetworkSpec) -> GNN:
     """The network of a description, for parameters that are loaded."""
+    if isinstance(spec, OwnSpec):
+        return build_own(spec)
     return MODELS[spec.family](spec)
 
 
 def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
     """The network of a description, with freshly drawn parameters."""
+    if isinstance(spec, OwnSpec):
+        return build_own(spec, generator)
     network = empty_network(spec)
     network.reset_parameters(generator)
     return network
@@ -247,6 +262,29 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
             return sum(value.numel() for value in build().parameters())
     except (RuntimeError, OverflowError) as error:
         raise UserError("a network of this size cannot be built") from error
+
+
+def parameter_count(spec: NetworkSpec, weights: Mapping[str, Any]) -> int:
+    """Parameters of a network with given weights, which may have buffers too."""
+    if own_names(spec):
+        return count_parameters(partial(empty_network, spec))
+    return sum(value.size for value in weights.values())
+
+
+def check_network(spec: NetworkSpec, nodes: Iterable[int] = ()) -> GNN | None:
+    """Refuse a network from outside that cannot be built or run, on graphs of some sizes too.
+
+    Raises:
+        UserError: One line says why.
+    """
+    if not own_names(spec):
+        return None
+    network = build_network(spec)
+    if isinstance(network, OwnNetwork) and 1 in nodes:
+        probe = copy.deepcopy(network).train()
+        with global_randomness(None):
+            try_out(probe, f"{network.spec.title}, in training,", 1)
+    return network
 
 
 def _activation(spec: ModelSpec) -> Callable[[Tensor], Tensor]:

@@ -24,8 +24,8 @@ from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import EXPORT, METRICS, OWN, Array, Form
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.replies import METRICS, OWN, Array, Form, export_form
+from autofgl.runtime.settings import model_spec, own_code
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.sharing.meta.model import MetaModel
 
@@ -131,7 +131,7 @@ class MetaServer(SharingServer):
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """Take the common initial weights."""
-        exported = self.clients.first("export", EXPORT)
+        exported = self.clients.first("export", export_form(own_code(self.settings)))
         self.weights, self.spec = exported["weights"], exported["spec"]
 
     def participants(self, at: int) -> set[str]:
