@@ -331,7 +331,7 @@ def _same_clients(
 
 def default_folder(config: RunConfig) -> Path:
     """A new folder below ``runs/``, named after the run."""
-    data = (config.dataset or "graphs").replace(":", "-")
+    data = (config.dataset or "graphs").rpartition("/")[2].replace(":", "-")
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = Path("runs") / f"{config.title}-{data}-seed{config.seed}-{stamp}"
     names = [path, *(path.with_name(f"{path.name}-{index}") for index in range(2, 1000))]

@@ -107,6 +107,8 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
             values = {**values, "secure": _default_secure(method, values.get("settings") or {})}
     if isinstance(values.get("settings"), Mapping):
         values = {**values, "settings": _own_code(values["settings"])}
+    if isinstance(values.get("dataset"), str):
+        values = {**values, "dataset": absolute_name(values["dataset"])}
     config = validated(RunConfig, dict(values))
     _check_data(config)
     if config.secure not in SECURE_MODES:
@@ -143,8 +145,8 @@ def _default_secure(method: str, settings: Mapping[str, Any]) -> str:
 def _check_data(config: RunConfig) -> None:
     if config.dataset and config.graphs:
         raise UserError("give either --dataset or --graphs, not both")
-    if config.dataset is not None and config.dataset not in catalog.DATASETS:
-        raise unknown_name("dataset", config.dataset, catalog.DATASETS)
+    if config.dataset is not None:
+        catalog.check_dataset(config.dataset)
     if config.partitioned and config.partition not in catalog.PARTITIONERS:
         raise unknown_name("partition", config.partition, catalog.PARTITIONERS)
     files = len(config.graphs)
