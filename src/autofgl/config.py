@@ -132,6 +132,12 @@ def _own_code(settings: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(model, str) and ":" in model:
         whole["model"] = absolute_name(model)
         check_file("model", whole["model"])
+    types = whole.get("types")
+    if isinstance(types, str) and ":" in types:
+        names = [absolute_name(name.strip()) for name in types.split(",")]
+        whole["types"] = ",".join(names)
+        for name in names:
+            check_file("layer", name)
     return whole
 
 

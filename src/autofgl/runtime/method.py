@@ -19,7 +19,7 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.private import check_privacy, is_private
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine
-from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.runtime.settings import ClientsSettings, TrainSettings, own_layers
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import make_server
@@ -109,7 +109,8 @@ class Method(ABC):
         if "|" not in recipe.network:
             return cls.parameters(graph, settings)
         sizes = graph.num_features, graph.classes, settings.hidden
-        return count_parameters(partial(empty_network, SearchedSpec(recipe.network, *sizes)))
+        spec = SearchedSpec(recipe.network, *sizes, own_layers=own_layers(settings))
+        return count_parameters(partial(empty_network, spec))
 
     @classmethod
     def party(

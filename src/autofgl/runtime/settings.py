@@ -238,7 +238,16 @@ def own_code(settings: Any) -> dict[str, str]:
     from autofgl.nn.models.spec import FAMILIES
 
     model = getattr(settings, "model", None)
-    return {model: "model"} if isinstance(model, str) and model not in FAMILIES else {}
+    models = {model: "model"} if isinstance(model, str) and model not in FAMILIES else {}
+    return {**models, **dict.fromkeys((own_layers(settings) or {}).values(), "layer")}
+
+
+def own_layers(settings: Any) -> dict[str, str] | None:
+    """Layers from outside the package in the search space of settings: their homes by name."""
+    from autofgl.nn.space import own_types
+
+    types = getattr(settings, "types", None)
+    return (own_types(types.split(",")) or None) if isinstance(types, str) else None
 
 
 def model_spec(graph: "ClientGraph", settings: Any) -> "ModelSpec | OwnSpec":

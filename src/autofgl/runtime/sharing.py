@@ -100,7 +100,7 @@ class SharingClient(ABC):
 
     def fingerprint(self) -> str:
         """Names and shapes of the network's parameters in short, where its code is not ours."""
-        return self.local.model.fingerprint()
+        return ""
 
     def export(self) -> Payload:
         """The weights held now, and the network that they belong to.

@@ -31,7 +31,7 @@ from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import TAKE, Array, Form, export_form
-from autofgl.runtime.settings import model_spec, own_code
+from autofgl.runtime.settings import model_spec, own_code, own_layers
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 
 #: The smallest network of the search space: what a client has before it is given another.
@@ -62,6 +62,10 @@ class CommonClient(SharingClient):
         #: What the last training pass made of the buffers, until the next round begins: those of
         #: the weights that were evaluated may yet turn out to be the best.
         self._next_buffers: Weights | None = None
+
+    def fingerprint(self) -> str:
+        """Names and shapes of the network's parameters in short, where its code is not ours."""
+        return self.local.model.fingerprint()
 
     def accepts(self, opened: Mapping[str, Any], late: bool) -> bool:
         """Whether a summed gradient can be one, and summed buffers what clients say they are."""
@@ -304,6 +308,7 @@ def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> Networ
         dropout=settings.dropout,
         layer_dropout=getattr(settings, "layer_dropout", 0.0),
         fusion=getattr(settings, "fusion", "all"),
+        own_layers=own_layers(settings),
     )
 
 

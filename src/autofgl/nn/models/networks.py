@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from autofgl.errors import UserError
-from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv import layer_type
 from autofgl.nn.conv.agnn import AGNNConv
 from autofgl.nn.conv.appnp import APPNPConv
 from autofgl.nn.conv.arma import ARMAConv
@@ -20,14 +20,16 @@ from autofgl.nn.conv.gat import GATConv
 from autofgl.nn.conv.gated_graph import GatedGraphConv
 from autofgl.nn.conv.gcn import GCNConv
 from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.own import OwnConvolution
 from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.kernels.randomness import global_randomness
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
-from autofgl.nn.models.own import OwnNetwork, build_own, global_randomness, try_out
+from autofgl.nn.models.own import OwnNetwork, build_own, try_out
 from autofgl.nn.models.sfgnn import SeparatedGNN
 from autofgl.nn.models.spec import (
     SEARCHED_FAMILY,
@@ -201,7 +203,8 @@ class SearchedNetwork(GNN):
         self.genotype = spec.parsed()
         self.input = Linear(spec.in_features, spec.hidden)
         self.convs = nn.ModuleList(
-            CONVOLUTIONS[layer.type].make(spec.hidden) for layer in self.genotype.layers
+            layer_type(layer.type, spec.own_layers).make(spec.hidden)
+            for layer in self.genotype.layers
         )
         self.output = Linear(spec.hidden, spec.classes)
 
@@ -217,6 +220,17 @@ class SearchedNetwork(GNN):
         fused = chosen[0] if len(chosen) == 1 else torch.stack(chosen).mean(0)
         out = self.output(self.apply_dropout(fused, generator))
         return ACTIVATION_FUNCTIONS[self.genotype.output](out)
+
+    @property
+    def tracked_buffers(self) -> tuple[str, ...]:
+        """Those of layers from outside."""
+        names = {
+            f"convs.{index}.{name}"
+            for index, conv in enumerate(self.convs)
+            if isinstance(conv, OwnConvolution)
+            for name, _ in conv.named_buffers()
+        }
+        return tuple(name for name in self.state_dict() if name in names)
 
 
 #: The networks by the family of their description.
@@ -279,6 +293,9 @@ def check_network(spec: NetworkSpec, nodes: Iterable[int] = ()) -> GNN | None:
     """
     if not own_names(spec):
         return None
+    if isinstance(spec, SearchedSpec):
+        for home in own_names(spec):
+            OwnConvolution(home, spec.hidden)
     network = build_network(spec)
     if isinstance(network, OwnNetwork) and 1 in nodes:
         probe = copy.deepcopy(network).train()

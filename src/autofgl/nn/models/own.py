@@ -14,9 +14,7 @@ round alone, and whoever calls has his own random numbers undisturbed.
 import copy
 import hashlib
 import inspect
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -26,6 +24,7 @@ from autofgl import plugins
 from autofgl.errors import UserError, one_line
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.kernels.randomness import global_randomness
 from autofgl.nn.models.base import GNN
 from autofgl.nn.models.spec import OwnSpec
 from autofgl.nn.structure import Structure
@@ -46,24 +45,6 @@ _WAY = "models take forward(x, edge_index) or forward(x, edge_index, edge_weight
 _EMPTY = inspect.Parameter.empty
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-#: Held by whoever uses torch's own generator.
-_GLOBAL_RANDOMNESS = threading.RLock()
-
-
-@contextmanager
-def global_randomness(generator: Rng) -> Iterator[None]:
-    """Torch's own generator in the state of a named one, which goes on from where it ends; with
-    None in a state that is always the same.
-    """
-    with _GLOBAL_RANDOMNESS:
-        before, named = torch.get_rng_state(), generator or torch.Generator().manual_seed(0)
-        torch.set_rng_state(named.get_state())
-        try:
-            yield
-        finally:
-            named.set_state(torch.get_rng_state())
-            torch.set_rng_state(before)
 
 
 class OwnNetwork(GNN):

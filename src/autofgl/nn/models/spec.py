@@ -18,6 +18,7 @@ from autofgl.nn.space import (
     Space,
     check_fusion,
     fused_layers,
+    own_types,
 )
 
 #: Number of hops of the families that have one, where the spec leaves it open.
@@ -115,12 +116,16 @@ class SearchedSpec(_Description):
     layer_dropout: float = 0.0  # on the input of every convolution
     fusion: Fusion = "all"
     family: str = SEARCHED_FAMILY
+    own_layers: dict[str, str] | None = None  # layers from outside: home by name in the genotype
 
     def __post_init__(self) -> None:
         if self.family != SEARCHED_FAMILY:
             raise UserError(
                 f"a searched network is of the family '{SEARCHED_FAMILY}', not '{self.family}'"
             )
+        homes = self.own_layers or {}
+        if not isinstance(homes, dict) or own_types(homes.values()) != homes:
+            raise UserError("searched network: layers from outside are homes by name")
         object.__setattr__(self, "genotype", str(self.parsed()))
         for name in ("in_features", "classes", "hidden"):
             _check_count("searched network", name, getattr(self, name))
@@ -131,7 +136,8 @@ class SearchedSpec(_Description):
     def parsed(self) -> Genotype:
         """The genotype, with exactly its existing layers."""
         layers = len(self.genotype.split("|")[1].split()) if self.genotype.count("|") == 2 else 0
-        genotype = Space(layers, LAYER_TYPES, ACTIVATIONS).parse(self.genotype)
+        own = (self.own_layers or {}).values()
+        genotype = Space(layers, (*LAYER_TYPES, *own), ACTIVATIONS).parse(self.genotype)
         return Genotype(genotype.input, genotype.existing, genotype.output)
 
 
@@ -193,7 +199,9 @@ def spec_from_json(data: Mapping[str, Any]) -> NetworkSpec:
 
 def own_names(spec: NetworkSpec) -> set[str]:
     """Names of what comes from outside the package; whoever builds the network runs its code."""
-    return {spec.home} if isinstance(spec, OwnSpec) else set()
+    if isinstance(spec, OwnSpec):
+        return {spec.home}
+    return set((spec.own_layers or {}).values()) if isinstance(spec, SearchedSpec) else set()
 
 
 def network_summary(spec: NetworkSpec) -> str:

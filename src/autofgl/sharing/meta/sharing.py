@@ -52,6 +52,10 @@ class MetaClient(SharingClient):
         self.local = MetaModel(data.graph.name, inputs, spec, settings, data.seed)
         self._seen = True
 
+    def fingerprint(self) -> str:
+        """Names and shapes of the network's parameters in short, where its code is not ours."""
+        return self.local.model.fingerprint()
+
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Take in the global weights; a new client is given none before the end."""
         self._seen = "weights" in payload
