@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from autofgl.cli import main
 from autofgl.runs.folder import read_history
 
 SETTINGS = ["rounds=60", "checkpoint_every=5", "nodes=400", "participation=0.7"]
@@ -27,6 +28,13 @@ def start(words: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
     )
+
+
+def here(words: list[str]) -> None:
+    """Run a command to its good end in this process: it need not import everything again."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 0
 
 
 def finish(process: subprocess.Popen[str], code: int) -> str:
@@ -66,14 +74,14 @@ def first_difference(ours: Path, theirs: Path) -> str:
 )
 def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, aggregate: str) -> None:
     whole, cut = tmp_path / "whole", tmp_path / "cut"
-    finish(start(command(whole, aggregate)), 0)
+    here(command(whole, aggregate))
     at = random.SystemRandom().randint(1, 45)
     process = start(command(cut, aggregate))
     wait_for_round(process, cut, at)
     process.send_signal(signal.SIGKILL)
     finish(process, -signal.SIGKILL)
     assert not (cut / "result.json").exists(), f"killed at round {at}, and yet there is a result"
-    finish(start(["run", "--resume", str(cut)]), 0)
+    here(["run", "--resume", str(cut)])
     about = f"killed at round {at}; {first_difference(cut, whole)}"
     assert figures(cut) == figures(whole), about
     ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (cut, whole))
@@ -93,7 +101,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert "Traceback" not in said
     assert not (out / "result.json").exists()
     before = len(read_history(out / "history.jsonl"))
-    said = finish(start(["run", "--resume", str(out), "--budget", "1s"]), 0)
+    here(["run", "--resume", str(out), "--budget", "1s"])
     assert "budget" in (out / "result.json").read_text()
     assert len(read_history(out / "history.jsonl")) >= before
 

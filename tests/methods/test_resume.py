@@ -1,5 +1,6 @@
 """Every method of the catalog goes on from a checkpoint as if nothing had happened."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -59,35 +60,41 @@ def finish(method: Method) -> Outcome:
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
-@pytest.mark.parametrize("stop_at", [1, 4, 8])
 def test_resumed_equals_undisturbed(
     name: str,
     settings: dict[str, str | float],
-    stop_at: int,
     small_clients: list[ClientGraph],
     tmp_path: Path,
 ) -> None:
+    """One run is saved on its way, and goes on from every checkpoint as from the others."""
     undisturbed = make(name, small_clients, rounds=8, **settings)
     undisturbed.setup()
     expected = finish(undisturbed)
 
-    first = make(name, small_clients, rounds=8, folder=tmp_path, **settings)
-    rounds(first, stop_at)
-    checkpoint.save(tmp_path, first.round, {"method": first.state()}, first.federation)
-    first.step()  # lost
+    folder, copies = tmp_path / "run", {at: tmp_path / f"after {at}" for at in (1, 4, 8)}
+    first = make(name, small_clients, rounds=8, folder=folder, **settings)
+    first.setup()
+    while first.round <= max(copies):
+        first.step()  # the last one is lost
+        if first.round in copies:
+            checkpoint.save(folder, first.round, {"method": first.state()}, first.federation)
+            shutil.copytree(folder, copies[first.round])
+        if first.done:
+            break
     first.federation.close()
 
-    second = make(name, small_clients, rounds=8, folder=tmp_path, **settings)
-    second.load_state(checkpoint.load_latest(tmp_path, second.federation)["method"])
-    assert second.round == stop_at
-    found = finish(second)
+    for at, copy in copies.items():
+        second = make(name, small_clients, rounds=8, folder=copy, **settings)
+        second.load_state(checkpoint.load_latest(copy, second.federation)["method"])
+        assert second.round == at
+        found = finish(second)
 
-    assert found.test_accuracy == expected.test_accuracy
-    assert found.extra == expected.extra
-    for model, weights in expected.models.items():
-        for key, value in weights.items():
-            assert np.array_equal(found.models[model][key], value)
-    assert second.federation.meter.state() == undisturbed.federation.meter.state()
+        assert found.test_accuracy == expected.test_accuracy
+        assert found.extra == expected.extra
+        for model, weights in expected.models.items():
+            for key, value in weights.items():
+                assert np.array_equal(found.models[model][key], value)
+        assert second.federation.meter.state() == undisturbed.federation.meter.state()
 
 
 def test_the_two_newest_checkpoints_are_kept(

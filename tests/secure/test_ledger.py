@@ -1,5 +1,6 @@
 """The ledger: what it keeps over restarts, and what it says of a damaged file."""
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,21 @@ def test_a_ledger_that_cannot_be_written_stops_the_sum(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(SecureSumError, match="cannot be read"):
         Ledger(tmp_path / "folder")
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_memory_does_not_grow_with_the_sums(tmp_path: Path, on_disk: bool) -> None:
+    """A run may have any number of rounds; 2,000 notes in a dict took some 700 KB."""
+    ledger = Ledger(tmp_path / "ledger" if on_disk else None)
+    ledger.note("update-0", "vectors", "0" * 64)
+    tracemalloc.start()
+    try:
+        for number in range(1, 2001):
+            ledger.note(f"update-{number}", "vectors", f"{number:064}")
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 100_000
+    assert ledger.get("update-1", "vectors") == f"{1:064}"
+    assert repr(ledger) == "Ledger(2001 notes)"
+    assert ledger._notes._base.execute("PRAGMA cache_size").fetchone() == (64,)

@@ -2,12 +2,16 @@
 
 Usage: python tests/sites/soak.py [MINUTES] [--secure shares] [--rounds 400] [--seed 0]
 
-Runs follow each other until the time is over. In each of them something happens every few seconds:
+Runs follow each other until the time is over. In each of them something happens every few rounds:
 a site is killed and started again, a site stands still, the network of a site is cut, the server or
-the coordinator is killed. A run counts as right if it ends with the weights of an undisturbed run
-in one process, as ended if it stops with one line that says why. Anything else is a failure. At the
-end the memory of the processes that live throughout is compared between the first and the last
-third of the time.
+the coordinator is killed. Every third time the next thing happens before the run has recovered. A
+busy machine takes long to start processes anew, so it is rounds that are waited for, not seconds: a
+run that is struck faster than it recovers gets nowhere, and that says nothing.
+
+A run counts as right if it ends with the weights of an undisturbed run in one process, as ended if
+it stops with one line that says why. Anything else is a failure, and so is a run without a new
+round for a long time. At the end the memory of the processes is compared between the first and the
+last third of the time.
 """
 
 import argparse
@@ -31,8 +35,10 @@ import autofgl
 from autofgl.federation.engines.nvflare.processes import running
 from autofgl.runs.folder import read_history
 
-#: Longest time that one run may take, disturbances included.
-RUN_S = 900.0
+#: Longest time without a new round, disturbances included.
+STILL_S = 600.0
+#: Processes of a job live as long as it does: their memory counts from this age on, in seconds.
+SETTLED_S = 30.0
 
 
 class Soak:
@@ -67,18 +73,22 @@ class Soak:
     def one_run(self, name: str) -> str:
         """A run with disturbances: ``right``, ``ended`` and why, or ``wrong`` and what."""
         self._coordinator = self.operators.submit(name, self._run)
-        deadline = time.monotonic() + RUN_S
-        pause = time.monotonic() + self._random.uniform(10, 25)
+        last, moved_at, strike_at, strike_time = 0, time.monotonic(), self._pause(0), 0.0
         while self._coordinator.poll() is None:
-            if time.monotonic() > deadline:
+            time.sleep(1)
+            self._note_memory()
+            made = self._made(name)
+            if made != last:
+                last, moved_at = made, time.monotonic()
+            if time.monotonic() - moved_at > STILL_S:
                 self._coordinator.kill()
                 said = self._coordinator.communicate()[0]
-                return f"wrong: no end within {RUN_S:.0f} s\n{said[-2000:]}"
-            self._note_memory()
-            time.sleep(1)
-            if time.monotonic() > pause:
+                return f"wrong: no new round for {STILL_S:.0f} s\n{said[-2000:]}"
+            if made >= strike_at or (strike_time and time.monotonic() > strike_time):
                 self._disturb(name)
-                pause = time.monotonic() + self._random.uniform(15, 45)
+                strike_at = self._pause(self._made(name))
+                again = self._random.random() < 1 / 3
+                strike_time = time.monotonic() + self._random.uniform(2, 20) if again else 0.0
         said, code = self._coordinator.communicate()[0], self._coordinator.returncode
         if code != 0:
             clean = code in (1, 2, 3) and "Traceback" not in said
@@ -91,6 +101,17 @@ class Soak:
         rows = read_history(self.operators.out(name) / "history.jsonl")
         whole = [row["round"] for row in rows] == list(range(1, len(rows) + 1))
         return "right" if ours == theirs and whole else "wrong: other weights or rounds"
+
+    def _pause(self, made: int) -> int:
+        """The round before which something happens next."""
+        return made + self._random.randint(5, 60)
+
+    def _made(self, name: str) -> int:
+        """The last round of a run; rounds that are made again count when they are new."""
+        try:
+            return (self.operators.out(name) / "history.jsonl").read_bytes().count(b"\n")
+        except OSError:
+            return 0
 
     def _disturb(self, name: str) -> None:
         site = self._random.choice(self.operators.names)
@@ -105,7 +126,8 @@ class Soak:
         weights = [4, 3, 1, 2, 4][: len(choices)]
         event = self._random.choices(list(choices), weights)[0]
         self.events[event] += 1
-        print(f"    {event} ({site if 'site' in event or 'cut' in event else 'all'})", flush=True)
+        who = site if "site" in event or "cut" in event else "all"
+        print(f"    round {self._made(name)}: {event} ({who})", flush=True)
         choices[event]()
 
     def _kill_site(self, site: str) -> None:
@@ -144,16 +166,21 @@ class Soak:
         self._network.cut.clear()
 
     def _note_memory(self) -> None:
-        """Resident memory of the server's and the sites' own processes, in KiB."""
+        """Resident memory of the server's and the sites' own processes, and of the largest
+        process of a job there, in KiB.
+        """
         kits = {"server": self.operators.kits / "server"}
         kits |= {name: self.operators.kit(name) for name in self.operators.names}
         for name, kit in kits.items():
-            parents = set(running(kit)) - set(self.operators.job_processes(kit))
-            sizes = [_resident(pid) for pid in parents]
-            if sizes:
-                self.memory[name].append((time.monotonic(), max(sizes)))
-        if self._coordinator is not None and (size := _resident(self._coordinator.pid)):
-            self.memory["coordinator"].append((time.monotonic(), size))
+            jobs = set(self.operators.job_processes(kit))
+            parts = {name: set(running(kit)) - jobs, f"{name}'s job": jobs}
+            for part, pids in parts.items():
+                sizes = [_resident(pid) for pid in pids if _age(pid) > SETTLED_S]
+                if sizes:
+                    self.memory[part].append((time.monotonic(), max(sizes)))
+        coordinator = self._coordinator
+        if coordinator is not None and _age(coordinator.pid) > SETTLED_S:
+            self.memory["coordinator"].append((time.monotonic(), _resident(coordinator.pid)))
 
 
 def _resident(pid: int) -> int:
@@ -162,6 +189,16 @@ def _resident(pid: int) -> int:
     except OSError:
         return 0
     return next((int(line.split()[1]) for line in lines if line.startswith("VmRSS")), 0)
+
+
+def _age(pid: int) -> float:
+    """Seconds since a process began."""
+    try:
+        began = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        now = float(Path("/proc/uptime").read_text().split()[0])
+    except OSError:
+        return 0.0
+    return now - began / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -195,7 +232,8 @@ def main() -> None:
         if early and late:
             first, last = statistics.median(early), statistics.median(late)
             print(
-                f"{name}: {first / 1024:.0f} MiB in the first third, {last / 1024:.0f} in the last"
+                f"{name}: {first / 1024:.0f} MiB in the first third, {last / 1024:.0f} in the last,"
+                f" at most {max(size for _, size in sizes) / 1024:.0f}"
             )
     sys.exit(counts["wrong"] > 0)
 

@@ -59,18 +59,38 @@ class Party:
     Operations in ``operations`` are for the server, those in ``peer_operations`` for other parties;
     everything else is refused. Peer operations may run while another operation of the same party
     runs: they only read what the party published in an earlier call.
+
+    A party may go through phases, each with the operations that are answered in it. So a server
+    that cheats cannot ask for weights in the middle of a round, or make a round twice. An operation
+    that fails leaves it in the phase ``failed``: what it holds then is neither what it was before
+    nor what it should be.
     """
 
     operations: ClassVar[frozenset[str]] = frozenset()
     peer_operations: ClassVar[frozenset[str]] = frozenset()
+    #: Phase → operation → the phase after it. What no phase names is answered in all of them.
+    phases: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    phase: str = "new"
 
     def handle(self, op: str, payload: Payload, by_peer: bool = False) -> Payload:
-        """Answer the server, or another party."""
+        """Answer the server if it is time for that, or another party."""
         allowed = self.peer_operations if by_peer else self.operations
         if op not in allowed:
             raise Refused(f"operation '{op}' is not offered; offered are {sorted(allowed)}")
-        reply: Payload = getattr(self, op)(payload)
+        answer: Callable[[Payload], Payload] = getattr(self, op)
+        if by_peer or not any(op in ordered for ordered in self.phases.values()):
+            return answer(payload)
+        after = self.phases.get(self.phase, {}).get(op)
+        if after is None:
+            raise Refused(f"operation '{op}' is not answered in phase '{self.phase}'")
+        self.permit(op, payload)
+        self.phase = "failed"
+        reply = answer(payload)
+        self.phase = after
         return reply
+
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse what is not in order besides; nothing has changed yet."""
 
     def state(self) -> Payload:
         """Everything that a resumed run needs of this party."""
@@ -78,6 +98,14 @@ class Party:
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
+
+
+def require_later(what: str, asked: object, last: object) -> None:
+    """Refuse numbers, alone or in a tuple, that do not come after the last ones."""
+    numbers = asked if isinstance(asked, tuple) else (asked,)
+    before = last if isinstance(last, tuple) else (last,)
+    if not all(type(number) is int for number in numbers) or numbers <= before:
+        raise Refused(f"{what} {asked} is not after {last}: none is made twice")
 
 
 #: Builds a party where it is to live.

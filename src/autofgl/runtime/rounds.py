@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofgl.errors import UserError
-from autofgl.federation.party import Context, Refused, Replies
+from autofgl.federation.party import Context, Party, Refused, Replies, require_later
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
@@ -27,7 +27,6 @@ from autofgl.runtime.metrics import (
     client_accuracies,
 )
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Scalar, Truth
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
@@ -46,7 +45,7 @@ _ORDER = ("phase", "_stages", "_stage", "_round")
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
 
-class RoundClient(Summing, PhasedParty):
+class RoundClient(Summing, Party):
     """The client half of the round engine; a recipe that names no way takes the first.
 
     It trains one network after the other. Each has a ``stage``, put before the names of all its
@@ -237,6 +236,17 @@ class RoundClient(Summing, PhasedParty):
         if self.private is not None:
             self.private.record.load_state(state["noise"])
 
+    def enter_stage(self, payload: Payload) -> None:
+        """Begin a ``stage``: the names of its sums are its own, and its rounds begin anew."""
+        self._stage, self._round = payload["stage"], 0
+        self._stages.append(self._stage)
+
+    def join_stage(self, payload: Payload) -> None:
+        """Take up a ``stage`` at the ``round`` where the others are, with the ``state`` of one."""
+        self.enter_stage(payload)
+        self._round = payload["round"]
+        self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
+
     @property
     def _place(self) -> str:
         return f"{self._stage}{self._round}"
@@ -253,8 +263,7 @@ class RoundClient(Summing, PhasedParty):
     def _enter(self, payload: Payload) -> None:
         """Begin a stage: a network of its own, whatever was before."""
         given = ("sharing", "network", "settings", "trial")
-        self._stage, self._round = payload["stage"], 0
-        self._stages.append(self._stage)
+        self.enter_stage(payload)
         self._recipe, self._sharing = {}, None
         self._adopt({key: payload[key] for key in given if key in payload})
 

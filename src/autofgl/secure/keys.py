@@ -51,7 +51,7 @@ from autofgl.secure.contributions import (
     take_bytes_by_name,
     take_field,
 )
-from autofgl.secure.ledger import Ledger
+from autofgl.secure.ledger import Ledger, TextTable
 
 PUBLIC_BYTES = 32
 _NONCE_BYTES = 12
@@ -346,7 +346,7 @@ class KeyedClient:
         self.fewest = max(fewest, settings.min_parties)
         self._ring = KeyRing(name, Terms.of(settings, fewest), self.fewest, settings.identity)
         self._phases = self._ring.phases  # the mode adds its own
-        self._readers: dict[str, str] = {}  # of each tag since the last key exchange
+        self._readers = TextTable()  # of each tag since the last key exchange
         self._ledger = Ledger(settings.ledger)
 
     def __repr__(self) -> str:
@@ -382,7 +382,7 @@ class KeyedClient:
 
     def _require_new(self, tag: str) -> None:
         self._ring.require()
-        if tag in self._readers:
+        if self._readers.get(tag) is not None:
             raise SumRefused(f"{self._ring.name} used the tag '{tag}' before")
 
     def _note(self, header: Header, vectors: Mapping[str, Array], active: bool) -> None:
@@ -393,7 +393,7 @@ class KeyedClient:
                 f"{self._ring.name} used the tag '{header.tag}' before, for other values: a name "
                 "of a sum stands for one sum, over restarts too"
             )
-        self._readers[header.tag] = header.reveal
+        self._readers.add([(header.tag, header.reveal)])
 
     def _sealed_header(self, sealed: Payload) -> Header:
         """The header of a sum that the parties may read."""

@@ -8,11 +8,47 @@ never keys or values.
 
 import hashlib
 import json
+import sqlite3
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autofgl.secure import SecureSumError
 
 _CHECK = 16  # hexadecimal digits of a line's digest
+_PAGES = 64  # of 4 KiB, that a table keeps in memory
+
+
+class TextTable:
+    """Texts by name, in a temporary file of its own: it grows with every sum, memory does not."""
+
+    def __init__(self) -> None:
+        # One thread at a time uses it, but not always the one that made it.
+        self._base = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        for line in ("journal_mode=OFF", "synchronous=OFF", f"cache_size={_PAGES}"):
+            self._base.execute(f"PRAGMA {line}")
+        self._base.execute("CREATE TABLE texts (name TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
+
+    def __len__(self) -> int:
+        return int(self._base.execute("SELECT COUNT(*) FROM texts").fetchone()[0])
+
+    def get(self, name: str) -> str | None:
+        """The text of a name, if there is one."""
+        row = self._base.execute("SELECT text FROM texts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def add(self, texts: Iterable[tuple[str, str]]) -> None:
+        """Add texts by name; the first of a name counts."""
+        try:
+            self._base.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", texts)
+        except sqlite3.Error as error:
+            raise SecureSumError(
+                f"what sums were made cannot be kept ({error}): make room in the folder for "
+                "temporary files"
+            ) from error
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._base.execute("DELETE FROM texts")
 
 
 class Ledger:
@@ -24,25 +60,25 @@ class Ledger:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
-        self._notes: dict[tuple[str, str], str] = {}
+        self._notes = TextTable()
         if path is not None:
-            self._read(path)
+            self._notes.add(self._read(path))
 
     def __repr__(self) -> str:
         return f"Ledger({len(self._notes)} notes)"
 
     def get(self, tag: str, kind: str) -> str | None:
         """What was noted, if anything was."""
-        return self._notes.get((tag, kind))
+        return self._notes.get(_key(tag, kind))
 
     def note(self, tag: str, kind: str, value: str) -> str:
         """Note a value unless there is one; what stands there in the end."""
-        noted = self._notes.get((tag, kind))
+        noted = self.get(tag, kind)
         if noted is not None:
             return noted
         if self._path is not None:
             self._append(self._path, json.dumps([tag, kind, value]).encode())
-        self._notes[tag, kind] = value
+        self._notes.add([(_key(tag, kind), value)])
         return value
 
     def _append(self, path: Path, entry: bytes) -> None:
@@ -56,28 +92,38 @@ class Ledger:
                 "is made; make room or give the folder back"
             ) from error
 
-    def _read(self, path: Path) -> None:
+    def _read(self, path: Path) -> Iterator[tuple[str, str]]:
         try:
-            data = path.read_bytes() if path.exists() else b""
-            whole = data.rfind(b"\n") + 1
-            if whole < len(data):
-                with path.open("r+b") as file:
-                    file.truncate(whole)
+            if not path.exists():
+                return
+            with path.open("r+b") as file:
+                for number, line in enumerate(file, 1):
+                    if not line.endswith(b"\n"):
+                        file.truncate(file.tell() - len(line))
+                        return
+                    yield _entry(path, number, line)
         except OSError as error:
             raise SecureSumError(
                 f"the ledger {path.name} cannot be read ({error.strerror}): it says which sums "
                 "were made and is needed to go on; make it readable"
             ) from error
-        for number, line in enumerate(data[:whole].splitlines(keepends=True), 1):
-            entry = line[_CHECK + 1 : -1]
-            if line != _line(entry):
-                raise SecureSumError(
-                    f"the ledger {path.name} is damaged in line {number}: restore it from a "
-                    "backup, or start a new run in a new folder; without it nobody knows which "
-                    "sums were made"
-                )
-            tag, kind, value = json.loads(entry)
-            self._notes.setdefault((tag, kind), value)
+
+
+def _entry(path: Path, number: int, line: bytes) -> tuple[str, str]:
+    entry = line[_CHECK + 1 : -1]
+    if line != _line(entry):
+        raise SecureSumError(
+            f"the ledger {path.name} is damaged in line {number}: restore it from a "
+            "backup, or start a new run in a new folder; without it nobody knows which "
+            "sums were made"
+        )
+    tag, kind, value = json.loads(entry)
+    return _key(tag, kind), value
+
+
+def _key(tag: str, kind: str) -> str:
+    """Name and kind of a note as one text; kinds have no line break."""
+    return f"{kind}\n{tag}"
 
 
 def _line(entry: bytes) -> bytes:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
+from autofgl.federation.party import Party, require_later
 from autofgl.federation.payload import Payload
 from autofgl.runtime.local_model import ClientData, LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, MetricSums
-from autofgl.runtime.phases import PhasedParty, require_later
 from autofgl.runtime.replies import METRICS, OWN, SECONDS, Number, Record, Truth
 from autofgl.runtime.settings import AloneSettings, model_spec
 from autofgl.runtime.state import Saved
@@ -27,7 +27,7 @@ CONCLUDE = Record(
 )
 
 
-class AloneClient(Saved, PhasedParty):
+class AloneClient(Saved, Party):
     """Trains on its own graph, keeps its own best weights and stops by its own patience."""
 
     operations: ClassVar[frozenset[str]] = frozenset({"round", "conclude", "export"})

@@ -1,5 +1,7 @@
 """FL-AGCNS: a generation by hand, the search, trials and finalists, budgets."""
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +113,26 @@ def test_the_search_gets_better(small_clients: list[ClientGraph]) -> None:
     assert rows[-1]["best_fll"] < rows[0]["best_fll"] - 0.1
 
 
+@pytest.fixture(scope="module")
+def runs(
+    small_clients: list[ClientGraph], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Any]:
+    """A run of every secure mode, made once."""
+
+    @cache
+    def run(secure: str) -> Any:
+        out = tmp_path_factory.mktemp("agcns") / secure
+        settings = {**SMALL, "finalists": 2}
+        return autofgl.run("fl-agcns", small_clients, secure=secure, out=out, **settings)
+
+    return run
+
+
 @pytest.mark.parametrize("secure", MODES)
 def test_a_run_ends_with_a_trained_network(
-    small_clients: list[ClientGraph], tmp_path: Path, secure: str
+    small_clients: list[ClientGraph], runs: Callable[[str], Any], secure: str
 ) -> None:
-    result = autofgl.run(
-        "fl-agcns", small_clients, secure=secure, out=tmp_path / "run", **{**SMALL, "finalists": 2}
-    )
+    result = runs(secure)
     figures = result.figures
     assert figures["rounds"] == 3 + 2 * 10
     assert len(figures["finalists"]) == 2
@@ -127,16 +142,10 @@ def test_a_run_ends_with_a_trained_network(
     assert phases == ["search"] * 3 + ["train"] * 20
     data = small_clients[0].to_pyg()
     assert result.model(data.x, data.edge_index).shape == (len(data.y), 3)
-    if secure == "none":
-        plain = figures["architecture"]
-        other = autofgl.run(
-            "fl-agcns",
-            small_clients,
-            secure="shares",
-            out=tmp_path / "s",
-            **{**SMALL, "finalists": 2},
-        )
-        assert other.figures["architecture"] == plain
+
+
+def test_a_secure_mode_searches_the_same_network(runs: Callable[[str], Any]) -> None:
+    assert runs("shares").figures["architecture"] == runs("none").figures["architecture"]
 
 
 def test_a_spent_budget_ends_the_search_and_trains_what_was_found(
@@ -224,7 +233,7 @@ def test_several_objectives_give_a_front(
 ) -> None:
     result = autofgl.run(
         "fl-agcns", small_clients, secure=secure, out=tmp_path / "run",
-        **{**SMALL, "population": 16, "objectives": "loss, params, latency"},
+        **{**SMALL, "population": 10, "objectives": "loss, params, latency"},
     )  # fmt: skip
     front = result.figures["front"]
     assert [set(code) for code in front] == [{"genotype", "loss", "params", "latency"}] * len(front)
@@ -251,11 +260,11 @@ def test_a_front_by_accuracy_tells_accuracies(small_clients: list[ClientGraph]) 
 
 
 def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
-    method, _ = search(small_clients, 8, generations=8, population=12, objectives="loss,params")
+    method, _ = search(small_clients, 5, generations=5, population=10, objectives="loss,params")
     table = method.search._tables["params"]
     space = make_space(FLAGCNSSettings(**SMALL))
     found = cost_of(table, space, method.search.population)
-    plain, _ = search(small_clients, 8, generations=8, population=12)
+    plain, _ = search(small_clients, 5, generations=5, population=10)
     assert np.mean(found) < np.mean(cost_of(table, space, plain.search.population))
 
 

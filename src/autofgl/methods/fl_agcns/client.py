@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from autofgl.federation.party import Context
-from autofgl.federation.payload import Payload, decode
+from autofgl.federation.party import Context, require_later
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.nn.conv import layer_type
@@ -26,13 +26,13 @@ from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
-from autofgl.runtime.phases import require_later
 from autofgl.runtime.rounds import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
+from autofgl.secure import SumClient
 from autofgl.seeding import numpy_generator, torch_generator
 
 #: A cost of ``[1 + types]``: both ends of a network, then one layer of each type.
@@ -108,8 +108,27 @@ def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     return np.array(times)
 
 
+#: What a client answers that searches a SuperNet, besides what its training needs.
+SEARCH_OPERATIONS = frozenset({"begin_search", "join_search", "weights"})
+
+
+def search_phases(*searching: str) -> dict[str, Mapping[str, str]]:
+    """The phases of a training, after one that answers what a search needs."""
+    before = {"begin_search": "search", "join_search": "search"}
+    search = dict.fromkeys(["join_search", "weights", *searching, "common_state"], "search")
+    return {
+        **RoundClient.phases,
+        "new": {**RoundClient.phases["new"], **before},
+        "search": {**search, "start": "started", "catch_up": "training"},
+    }
+
+
 class SharedSuperNet:
-    """The SuperNet and its optimizer: all clients take the same steps, so that W is never sent."""
+    """The SuperNet and its optimizer: all clients take the same steps, so that W is never sent.
+
+    Steps follow each other by generation and number. A client that missed some takes the SuperNet
+    of another one.
+    """
 
     def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
         self.network = make_supernet(graph, settings)
@@ -119,6 +138,32 @@ class SharedSuperNet:
             lr=settings.search_lr or settings.lr,
             weight_decay=settings.search_weight_decay,
         )
+        self._last = (0, -1)
+
+    def begin(self) -> None:
+        """No step has been made yet."""
+        self._last = (0, -1)
+
+    def require_new(self, payload: Payload) -> None:
+        """Refuse a step that was made before."""
+        require_later("step", (payload["generation"], payload["step"]), self._last)
+
+    def enter_step(self, payload: Payload) -> tuple[int, int]:
+        """Begin a step; its generation and number."""
+        self._last = (payload["generation"], payload["step"])
+        return self._last
+
+    def take(self, payload: Payload, sums: SumClient, checked: bool) -> Payload:
+        """One step along the sum of the last gradients, if there is one; says so if it is refused.
+
+        It is ``checked`` where the server sees sums alone.
+        """
+        if "gradient" in payload:
+            opened = sums.open(payload["gradient"])
+            if checked and not plausible_gradient(opened):
+                return {"refused": True}
+            self.apply(average(opened))
+        return {}
 
     def apply(self, gradient: Mapping[str, Any]) -> None:
         """One step along a gradient; parameters that it does not name stay as they are."""
@@ -129,109 +174,39 @@ class SharedSuperNet:
         self._optimizer.zero_grad()
 
     def state(self) -> Payload:
-        """Weights and moments."""
+        """Weights, moments and the last step."""
         weights = {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
-        return {"weights": weights, **saved_state(self, ("_optimizer",))}
+        return {
+            "weights": weights,
+            "last": list(self._last),
+            **saved_state(self, ("_optimizer",)),
+        }
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         with torch.no_grad():
             for name, value in self.network.state_dict().items():
                 value.copy_(torch.from_numpy(state["weights"][name].copy()))
+        self._last = (state["last"][0], state["last"][1])
         restore_state(self, ("_optimizer",), state)
 
 
-class SuperNetClient(RoundClient):
-    """Holds the SuperNet while it is searched, later the searched network.
+def own_vote(gradient: Mapping[str, Any], secure: str) -> dict[str, Any]:
+    """What :func:`plausible_gradient` asks for besides, where the server sees sums alone."""
+    return {} if secure == "none" else scale_vote(gradient)
 
-    The search is a stage of its own; its steps on the weights follow each other by generation and
-    step. A client that missed some takes the SuperNet of another one.
+
+class FLAGCNSClient(RoundClient):
+    """Holds the SuperNet while it is searched, and a population of its own; later the searched
+    network. The search is a stage of its own.
     """
 
-    operations: ClassVar[frozenset[str]] = RoundClient.operations | {
-        "begin_search", "join_search", "weights",
-    }  # fmt: skip
-    #: What is answered while the SuperNet is searched.
-    searching: ClassVar[tuple[str, ...]] = ("join_search", "weights")
-    saved: ClassVar[tuple[str, ...]] = ("_supernet", "_step")
-    common = ("_supernet",)
-    _supernet: SharedSuperNet
-
-    def __init_subclass__(cls) -> None:
-        """The phases of a training, after one that answers what a search needs."""
-        before = {"begin_search": "search", "join_search": "search"}
-        search = dict.fromkeys([*cls.searching, "common_state"], "search")
-        cls.phases = {
-            **RoundClient.phases,
-            "new": {**RoundClient.phases["new"], **before},
-            "search": {**search, "start": "started", "catch_up": "training"},
-        }
-
-    def __init__(
-        self,
-        context: Context,
-        data: ClientData,
-        ways: Mapping[str, Sharing],
-        settings: Any,
-        secure: str,
-    ) -> None:
-        super().__init__(context, data, ways, settings, secure)
-        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
-        self._step = 0
-
-    def permit(self, op: str, payload: Payload) -> None:
-        """Refuse a step that was made before."""
-        super().permit(op, payload)
-        if op == "weights":
-            at = (payload["generation"], payload["step"])
-            require_later("step", at, (self._round, self._step - 1))
-
-    def begin_search(self, payload: Payload) -> Payload:
-        """Node counts."""
-        self._search(payload)
-        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
-
-    def join_search(self, payload: Payload) -> Payload:
-        """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
-        self._search(payload)
-        self._round = payload["round"]
-        self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
-        return {}
-
-    def take_gradient(self, payload: Payload) -> Payload:
-        """One step of the SuperNet along the sum of the last gradients, if there is one; says so if
-        it is refused.
-        """
-        if "gradient" in payload:
-            opened = self.sums.open(payload["gradient"])
-            if self._secure != "none" and not plausible_gradient(opened):
-                return {"refused": True}
-            self._supernet.apply(average(opened))
-        return {}
-
-    def scale_vote(self, gradient: Mapping[str, Any]) -> dict[str, Any]:
-        """What :func:`plausible_gradient` asks for besides, where the server sees sums alone."""
-        return {} if self._secure == "none" else scale_vote(gradient)
-
-    def enter_step(self, payload: Payload) -> tuple[int, int]:
-        """Begin a step on the weights; its generation and number."""
-        at = (payload["generation"], payload["step"])
-        self._round, self._step = at[0], at[1] + 1
-        return at
-
-    def _search(self, payload: Payload) -> None:
-        self._stage, self._round, self._step = payload["stage"], 0, 0
-        self._stages.append(self._stage)
-
-
-class FLAGCNSClient(SuperNetClient):
-    """Evolves a population of its own besides."""
-
-    operations: ClassVar[frozenset[str]] = SuperNetClient.operations | {
+    operations: ClassVar[frozenset[str]] = RoundClient.operations | SEARCH_OPERATIONS | {
         "latency", "losses", "evolve",
     }  # fmt: skip
-    searching = (*SuperNetClient.searching, "latency", "evolve")  # losses at any time
-    saved = (*SuperNetClient.saved, "_own", "_evolved")
+    phases: ClassVar = search_phases("latency", "evolve")  # losses at any time
+    saved = ("_supernet", "_own", "_evolved")
+    common = ("_supernet",)
 
     def __init__(
         self,
@@ -243,6 +218,7 @@ class FLAGCNSClient(SuperNetClient):
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
         graph = data.graph
+        self._supernet = SharedSuperNet(graph, settings, data.seed)
         self._space = make_space(settings)
         self._codes = make_codes(self._space)
         self._train_field, self._val_field = _fields(graph, settings)
@@ -253,16 +229,25 @@ class FLAGCNSClient(SuperNetClient):
         self._train_loss = 0.0
 
     def permit(self, op: str, payload: Payload) -> None:
-        """Refuse a generation that was evolved before."""
+        """Refuse a step or a generation that was made before."""
         super().permit(op, payload)
+        if op == "weights":
+            self._supernet.require_new(payload)
         if op == "evolve":
             require_later("generation", payload["generation"], self._evolved)
 
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
-        counts = super().begin_search(payload)
+        self.enter_stage(payload)
+        self._supernet.begin()
+        counts = self.count(f"{self._stage}start", self.data.counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
-        return {**counts, "val": self._val_field.measured, "params": params}
+        return {"counts": counts, "val": self._val_field.measured, "params": params}
+
+    def join_search(self, payload: Payload) -> Payload:
+        """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
+        self.join_stage(payload)
+        return {}
 
     def latency(self, payload: Payload) -> Payload:
         """Contribute to the mean time that networks take, where it is an objective."""
@@ -277,8 +262,9 @@ class FLAGCNSClient(SuperNetClient):
         over P of the mean training loss. Only parameters that P touches are in it; everybody
         has P, and so knows which ones these are.
         """
-        refused = self.take_gradient(payload)
-        at = self.enter_step(payload)
+        refused = self._take_gradient(payload)
+        at = self._supernet.enter_step(payload)
+        self._round = at[0]
         population = genotypes(self._space, payload["codes"])
         generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
         supernet = self._supernet.network
@@ -289,14 +275,14 @@ class FLAGCNSClient(SuperNetClient):
         mean = {name: value / len(population) for name, value in gradient.items()}
         share = self._train_field.measured / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        update = weighted(mean, share) | self.scale_vote(mean)
+        update = weighted(mean, share) | own_vote(mean, self._secure)
         told = {"totals": payload["totals"], "codes": payload["codes"]}
         sent = self.contribute(tag, update, reveal="parties", told=told)
         return {**refused, "gradient": sent}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
-        refused = self.take_gradient(payload)
+        refused = self._take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
         figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
@@ -326,11 +312,11 @@ class FLAGCNSClient(SuperNetClient):
         protected = self.contribute(f"children-{payload['generation']}", figures, told=told)
         return {"codes": best, "losses": protected}
 
-    def take_gradient(self, payload: Payload) -> Payload:
-        """As always; losses under the former weights are forgotten."""
+    def _take_gradient(self, payload: Payload) -> Payload:
+        """A step, if there is one; losses under the former weights are forgotten."""
         if "gradient" in payload:
             self._memo.clear()
-        return super().take_gradient(payload)
+        return self._supernet.take(payload, self.sums, self._secure != "none")
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
         """Own losses and correct predictions of codes, over the federation's validation nodes."""

@@ -26,7 +26,13 @@ from autofgl.federation import Federation
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.client import SuperNetClient, make_supernet
+from autofgl.methods.fl_agcns.client import (
+    SEARCH_OPERATIONS,
+    SharedSuperNet,
+    make_supernet,
+    own_vote,
+    search_phases,
+)
 from autofgl.methods.fl_agcns.generations import rejoin_search, weight_steps
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.models.networks import count_parameters
@@ -45,7 +51,7 @@ from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SUM, TAKE, Array, Form
-from autofgl.runtime.rounds import START
+from autofgl.runtime.rounds import START, RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
@@ -57,11 +63,17 @@ BETAS = (0.5, 0.999)
 LARGEST = 100.0
 
 
-class DartsClient(SuperNetClient):
-    """Differentiates the relaxation of the SuperNet."""
+class DartsClient(RoundClient):
+    """Holds the SuperNet and differentiates its relaxation; later it trains the searched network.
+    The search is a stage of its own.
+    """
 
-    operations: ClassVar[frozenset[str]] = SuperNetClient.operations | {"architecture"}
-    searching = (*SuperNetClient.searching, "architecture")
+    operations: ClassVar[frozenset[str]] = RoundClient.operations | SEARCH_OPERATIONS | {
+        "architecture",
+    }  # fmt: skip
+    phases: ClassVar = search_phases("architecture")
+    saved = ("_supernet",)
+    common = ("_supernet",)
 
     def __init__(
         self,
@@ -72,16 +84,35 @@ class DartsClient(SuperNetClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
+        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
         self._relaxed = RelaxedNetwork(self._supernet.network)
         self._inputs = data.inputs(settings.normalize_features)
         self._labels = torch.from_numpy(data.graph.y.copy())
         self._train, self._val, _ = self._inputs.nodes
         self._train_loss = 0.0
 
+    def permit(self, op: str, payload: Payload) -> None:
+        """Refuse a step that was made before."""
+        super().permit(op, payload)
+        if op == "weights":
+            self._supernet.require_new(payload)
+
+    def begin_search(self, payload: Payload) -> Payload:
+        """Node counts."""
+        self.enter_stage(payload)
+        self._supernet.begin()
+        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
+
+    def join_search(self, payload: Payload) -> Payload:
+        """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
+        self.join_stage(payload)
+        return {}
+
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
-        refused = self.take_gradient(payload)
-        at = self.enter_step(payload)
+        refused = self._take_gradient(payload)
+        at = self._supernet.enter_step(payload)
+        self._round = at[0]
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
@@ -90,12 +121,12 @@ class DartsClient(SuperNetClient):
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
         share = counts * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
-        update = weighted(gradient, share) | self.scale_vote(gradient)
+        update = weighted(gradient, share) | own_vote(gradient, self._secure)
         return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
-        refused = self.take_gradient(payload)
+        refused = self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
@@ -113,6 +144,9 @@ class DartsClient(SuperNetClient):
         }
         tag = f"architecture-{payload['generation']}"
         return {**refused, "figures": self.contribute(tag, figures)}
+
+    def _take_gradient(self, payload: Payload) -> Payload:
+        return self._supernet.take(payload, self.sums, self._secure != "none")
 
     def _scores(
         self, logits: Tensor, nodes: Tensor, generator: torch.Generator | None = None

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.party import Context, Refused
+from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, Ints
 from autofgl.nn.features import NodeInput
@@ -21,7 +21,6 @@ from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
 from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
-from autofgl.runtime.phases import PhasedParty
 from autofgl.runtime.private import noise_file
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure.noise import NoiseRecord, RowNoise
@@ -33,7 +32,7 @@ from autofgl.sharing.across.weight_state import Axes
 COST_UNIT = 1e6
 
 
-class AcrossClient(Summing, PhasedParty):
+class AcrossClient(Summing, Party):
     """Samples, convolves across clients and trains; peers fetch between two calls of a pass."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {

@@ -154,13 +154,16 @@ def test_peer_traffic_is_counted(bridge: Bridge) -> None:
     assert (row.bytes_peer, row.messages_peer) == (24, 2)
 
 
-def test_a_lost_site_that_is_heard_again_has_returned(bridge: Bridge) -> None:
+def test_a_lost_site_that_is_heard_again_has_returned(
+    bridge: Bridge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autofgl.federation.engines.nvflare.engine._LOOK_S", 0.1)
     heard: dict[str, float] = {"b": time.time()}
     bridge.sites["b"] = answering(pack_message({"kind": "lost", "message": "gone"}))
     federation = engine(bridge, connected=lambda: heard)
     federation.call("round")
     federation.drop("b")
-    time.sleep(2.2)
+    time.sleep(0.4)
     assert federation.returned == ()
     heard["b"] = time.time() + 2
     deadline = time.monotonic() + 10

@@ -173,7 +173,11 @@ def open_line(
                 session.abort(job)
                 raise FederationError(f"the job did not start within {seconds:.0f} s")
         pipe = Pipe(listener.accept()[0])
-    note, _ = unpack_message(pipe.receive())
+    try:
+        note, _ = unpack_message(pipe.receive())
+    except (EOFError, OSError) as error:  # the server was killed just now
+        pipe.close()
+        raise FederationError(f"the job ended before it began: {error}") from error
     if note["kind"] != "ready":
         raise FederationError(f"the job is not ready: {note['message']}")
     return JobLine(pipe, (lambda: _await_end(session, job)) if await_end else (lambda: None))
