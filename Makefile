@@ -2,19 +2,22 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# Exact versions: an open range would pull the newest torch, with gigabytes of CUDA packages.
+CONSTRAINTS ?= constraints.txt
+export PIP_CONSTRAINT := $(abspath $(CONSTRAINTS))
 # A search of about a minute: few networks of at most three layers.
 DEMO := layers=3 population=24 codes_per_step=8 weight_steps=4 search_lr=0.01 generations=20 warmup=10 \
 	trials=10 trial_rounds=15 finalists=1 rounds=100
 
-.PHONY: install demo test test-all docs bench clean
+.PHONY: install demo test test-all docs bench dist clean
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "AutoFGL needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[tensorboard,nvflare,docs,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[all,docs,dev]'
 	@touch $@
 
 demo: install
@@ -35,5 +38,8 @@ test-all: test
 bench: install
 	@for script in $(filter-out benchmarks/asfgnn_%,$(wildcard benchmarks/*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
+dist: install
+	$(BIN)/python -m build --outdir dist
+
 clean:
-	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,12 +1,13 @@
 """One client of ten sends wrong updates: what is left of the accuracy.
 
-    python benchmarks/bad_client.py [--rounds 100] [--seeds 3] [--secure none shares]
+    python benchmarks/bad_client.py [--rounds 100] [--seeds 3] [--first 0] [--secure none shares]
 
 Federated averaging on Cora, cut into ten clients by METIS. One of them sends, from the first round
 on, in place of every update: random bits of the right type and size (garbage), its own times -1000
 (huge), NaN (which no fixed-point number is: random bits with secure sums), or its own with the
-sign flipped. *Without it* is the same run with the nine others from the start. Accuracies are of
-the nine honest clients' test nodes, in percent, mean and standard deviation over the seeds.
+sign flipped, as long as it is or ten times as long. *Without it* is the same run with the nine
+others from the start. Accuracies are of the nine honest clients' test nodes, in percent, mean and
+standard deviation over the seeds.
 """
 
 import argparse
@@ -28,7 +29,9 @@ from autofgl.methods.baselines import FedAvg
 from autofgl.runtime.settings import FederatedSettings
 
 BAD = "client-4"
-ATTACKS = ("garbage", "huge", "nan", "flipped")
+ATTACKS = ("garbage", "huge", "nan", "flipped", "flipped-10")
+#: What an attack multiplies an update by.
+FACTORS = {"huge": -1000, "flipped": -1, "flipped-10": -10}
 
 
 @dataclass(frozen=True)
@@ -88,14 +91,14 @@ def misbehave(party: Any, how: str, seed: int) -> None:
     def spoil(tag: str, vectors: Mapping[str, Any], **about: Any) -> Payload:
         if "update" not in tag:
             return dict(protect(tag, vectors, **about))
-        if how in ("huge", "flipped"):
-            factor = np.float32(-1000 if how == "huge" else -1)
+        if how in FACTORS:
+            factor = np.float32(FACTORS[how])
             share = np.float32(vectors["share"])
             gradients = party.settings.aggregate == "gradients"
             bad = {
                 name: value if name not in start
                 else factor * value if gradients or how == "huge"
-                else 2 * share * start[name] - value
+                else factor * value + (1 - factor) * share * start[name]
                 for name, value in vectors.items()
             }  # fmt: skip
             return dict(protect(tag, bad, **about))
@@ -114,6 +117,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--attacks", nargs="+", default=ATTACKS)
     parser.add_argument("--secure", nargs="+", default=["none", "shares"])
     parser.add_argument("--aggregate", nargs="+", default=["gradients", "parameters"])
     given = parser.parse_args()
@@ -133,9 +138,9 @@ def main() -> None:
         settings = FederatedSettings(rounds=given.rounds, aggregate=aggregate)
         for secure in given.secure:
             usual = 0.0
-            for how in ("", *ATTACKS):
+            for how in ("", *given.attacks):
                 ends = []
-                for seed in range(given.seeds):
+                for seed in range(given.first, given.first + given.seeds):
                     clients = autofgl.partition(graph, clients=10, method="metis", seed=seed)
                     try:
                         ends.append(run(clients, settings, seed, secure, how))

@@ -12,20 +12,21 @@ import autofgl
 
 SOURCE = Path(autofgl.__file__).parent
 SHARED = {"errors", "seeding", "atomic", "version", "identity", "names", "workers", "plugins"}
-BASE = {"graphs", "federation", "nn", "secure", "search"}
+BASE = {"graphs", "federation", "nn", "tasks", "secure", "search"}
 
 #: What each part may import besides itself and the shared modules.
 ALLOWED: dict[str, set[str]] = {
     "graphs": set(),
     "federation": set(),
     "nn": {"graphs"},
+    "tasks": {"graphs"},
     "secure": set(),
     "search": set(),
     "runtime": BASE,
     "sharing": BASE | {"runtime"},
     "methods": BASE | {"runtime", "sharing"},
     "audit": BASE - {"search"} | {"runtime", "sharing"},
-    "runs": {"graphs", "federation", "nn", "methods", "runtime"},
+    "runs": {"graphs", "federation", "nn", "tasks", "methods", "runtime"},
     "report": {"runs", "nn", "methods"},
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
     "sites": {
@@ -35,7 +36,8 @@ ALLOWED: dict[str, set[str]] = {
 
 #: The only files and folders that may import these packages.
 ONLY_IN = {
-    "torch_geometric": {"graphs/client_graph.py", "graphs/files.py"},
+    "torch_geometric": {"graphs/client_graph.py", "graphs/objects.py", "graphs/reading.py"},
+    "networkx": {"graphs/objects.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},
     "typer": {"cli.py", "cli/pages.py", "cli/run.py", "cli/site.py", "cli"},

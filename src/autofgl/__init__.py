@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
     from autofgl.graphs.datasets import load
     from autofgl.graphs.files import load_graph, load_graphs, save_graph, save_graphs
+    from autofgl.graphs.objects import as_clients, as_graph
     from autofgl.graphs.partition import partition
     from autofgl.runs.export import load_model, predict
     from autofgl.runs.folder import Result
@@ -23,6 +24,8 @@ __all__ = [
     "Method",
     "Result",
     "UserError",
+    "as_clients",
+    "as_graph",
     "load",
     "load_graph",
     "load_graphs",
@@ -41,6 +44,7 @@ _HOMES = {
     "autofgl.graphs.client_graph": ("ClientGraph",),
     "autofgl.graphs.datasets": ("load",),
     "autofgl.graphs.files": ("load_graph", "load_graphs", "save_graph", "save_graphs"),
+    "autofgl.graphs.objects": ("as_clients", "as_graph"),
     "autofgl.graphs.partition": ("partition",),
     "autofgl.runtime.method": ("Method",),
     "autofgl.runs.export": ("load_model", "predict"),

@@ -17,6 +17,7 @@ from autofgl.config import (
     Layers,
     RunConfig,
     check_config,
+    check_device,
     check_files,
     privacy_settings,
     sort_settings,
@@ -34,19 +35,21 @@ if TYPE_CHECKING:
     from autofgl.audit.verdict import Audit
     from autofgl.federation.engines.inprocess import InProcess
     from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.graphs.objects import ClientsLike
     from autofgl.methods.fl_agcns.diagnosis import Quality, Ranked
     from autofgl.runtime.method import Method
 
 
 def run(
     method: "str | type[Method]",
-    clients: "Sequence[ClientGraph]",
+    clients: "ClientsLike",
     *,
     secure: str | None = None,
     seed: int = 0,
     budget: str | None = None,
     dp: "float | str | Mapping[str, Any] | None" = None,
     engine: str = "inprocess",
+    device: str = "auto",
     out: str | Path | None = None,
     secret: str | Path | None = None,
     console: "Console | None" = None,
@@ -58,13 +61,15 @@ def run(
     Args:
         method: Name of the method, e.g. ``fedavg``; or a class of one's own, or where it is:
             ``module:Class`` or ``file.py:Class``.
-        clients: One graph for each client.
+        clients: One graph for each client, in a list or by name: what :func:`autofgl.partition`
+            gives, PyG ``Data``, NetworkX graphs, tuples ``(x, edge_index, y)`` or graph files.
         secure: How sums are protected; the method's own choice if not given.
         seed: Random seed.
         budget: Time after which no further round is begun, such as ``10m`` or ``10m cpu``.
         dp: Differential privacy of each client: an epsilon, or as with ``--dp``, such as
             ``"epsilon=8,clip=0.5"`` or ``{"epsilon": 8}``.
         engine: ``inprocess``, or ``nvflare`` for a process per client.
+        device: Where networks compute: ``auto``, ``cpu``, ``cuda`` or ``mps``.
         out: Run folder; a new one below ``runs/`` if not given.
         secret: File with a secret by which the clients know each other, as sites may have one.
         console: Where progress is shown; nothing is shown without one.
@@ -81,14 +86,20 @@ def run(
     settings |= privacy_settings(dp) if dp is not None else {}
     settings |= {} if model is None else {"model": model_name(model, engine)}
     values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
+    values |= {"device": device}
     name = method if isinstance(method, str) else name_of(method)
-    data = {"clients": len(clients), "partition": "given"}
-    config = check_config({"method": name, **data, **values, "settings": settings})
+    config = check_config({"method": name, "partition": "given", **values, "settings": settings})
+    layers = sort_settings(config)
     if console is not None:
-        for notice in sort_settings(config).notices:
+        for notice in layers.notices:
             console.print(notice, markup=False, highlight=False)
+
+    from autofgl.graphs.objects import take_clients
+
+    graphs = take_clients(clients, seed=seed, directed=layers.data.directed)
+    config = config.model_copy(update={"clients": len(graphs)})
     folder = Path(out) if out else default_folder(config)
-    return start_run(config, clients, folder, console, Path(secret) if secret else None)
+    return start_run(config, graphs, folder, console, Path(secret) if secret else None)
 
 
 def start_run(
@@ -106,6 +117,7 @@ def start_run(
     if secret is not None:
         read_secret(secret)
     RunFolder.check_new(out)
+    check_device(config.device)
     validate_clients(clients)
     server_graph = load_server_graph(config, layers)
     if server_graph is not None:
@@ -122,9 +134,10 @@ def start_run(
 
 def resume(
     out: str | Path,
-    clients: "Sequence[ClientGraph] | None" = None,
+    clients: "ClientsLike | None" = None,
     *,
     budget: str | None = None,
+    device: str | None = None,
     secret: str | Path | None = None,
     console: "Console | None" = None,
     model: "nn.Module | None" = None,
@@ -133,8 +146,10 @@ def resume(
 
     Args:
         out: The run folder.
-        clients: The client graphs, if the run was started on graphs in memory.
+        clients: The graphs as they were given to :func:`run`, if it was started on graphs in
+            memory.
         budget: Another time budget, counted from the very beginning of the run.
+        device: Another device than the one that the run began on.
         secret: File with a secret, as in :func:`run`; it may be another one.
         console: Where progress is shown.
         model: The module, if the run was started with one in memory.
@@ -148,7 +163,9 @@ def resume(
     if folder.finished:
         return Result.read(folder.path)
     values = folder.read_config()
-    config = check_config({**values, "budget": budget} if budget else values)
+    changes = {"budget": budget, "device": device}
+    config = check_config({**values, **{key: new for key, new in changes.items() if new}})
+    check_device(config.device)
     layers = sort_settings(config)
     graphs = _same_clients(folder, config, layers, clients)
     server_graph = load_server_graph(config, layers)
@@ -158,7 +175,7 @@ def resume(
 
 def diagnose(
     out: str | Path,
-    clients: "Sequence[ClientGraph] | None" = None,
+    clients: "ClientsLike | None" = None,
     *,
     networks: int = 20,
     rounds: int = 50,
@@ -199,7 +216,7 @@ def diagnose(
 
 def audit(
     config: RunConfig,
-    clients: "Sequence[ClientGraph]",
+    clients: "ClientsLike",
     *,
     rounds: int | None = None,
     models: "Mapping[str, Any] | None" = None,
@@ -211,19 +228,19 @@ def audit(
     of the recorded run if none are given; ``report`` is called with a line on what is done next.
     """
     from autofgl.audit.auditor import run_audit
-    from autofgl.graphs.validation import validate_clients
+    from autofgl.graphs.objects import as_clients
 
     layers = sort_settings(config)
-    validate_clients(clients)
+    graphs = as_clients(clients, seed=config.seed, directed=layers.data.directed)
     kind = find_method(config.method)
-    kind.check(kind.arrange(clients), layers.method, config.secure)
+    kind.check(kind.arrange(graphs), layers.method, config.secure)
     how = (layers.method, config.seed, config.secure, rounds, models, report)
-    return run_audit(kind, config.title, clients, *how)
+    return run_audit(kind, config.title, graphs, *how)
 
 
 def audit_folder(
     out: str | Path,
-    clients: "Sequence[ClientGraph] | None" = None,
+    clients: "ClientsLike | None" = None,
     *,
     rounds: int | None = None,
     report: Callable[[str], None] | None = None,
@@ -268,7 +285,7 @@ def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
 
     from autofgl.graphs.files import load_graphs
 
-    return load_graphs(config.graphs, seed=config.seed)
+    return load_graphs(config.graphs, seed=config.seed, directed=layers.data.directed)
 
 
 def load_server_graph(config: RunConfig, layers: Layers) -> "ClientGraph | None":
@@ -277,7 +294,7 @@ def load_server_graph(config: RunConfig, layers: Layers) -> "ClientGraph | None"
     if wanted.file:
         from autofgl.graphs.files import load_graph
 
-        return load_graph(wanted.file, seed=config.seed)
+        return load_graph(wanted.file, seed=config.seed, directed=layers.data.directed)
     if not wanted.share:
         return None
     if not config.partitioned:
@@ -294,7 +311,8 @@ def _load_whole(config: RunConfig, layers: Layers) -> "tuple[ClientGraph, Client
     from autofgl.seeding import numpy_generator
 
     if config.dataset is None:
-        graph = load_graph(config.graphs[0], seed=config.seed)
+        path = config.graphs[0]
+        graph = load_graph(path, seed=config.seed, directed=layers.data.directed)
     else:
         root = config.data_root
         graph = load(config.dataset, seed=config.seed, data_root=root, settings=layers.data)
@@ -310,14 +328,14 @@ def _digests(clients: "Sequence[ClientGraph]") -> dict[str, str]:
 
 
 def _same_clients(
-    folder: RunFolder, config: RunConfig, layers: Layers, given: "Sequence[ClientGraph] | None"
+    folder: RunFolder, config: RunConfig, layers: Layers, given: "ClientsLike | None"
 ) -> "Sequence[ClientGraph]":
     """The graphs that a run was started on, loaded again unless they are given."""
-    clients = given if given is not None else load_clients(config, layers)
+    found = given if given is not None else load_clients(config, layers)
 
-    from autofgl.graphs.validation import validate_clients
+    from autofgl.graphs.objects import as_clients
 
-    validate_clients(clients)
+    clients = as_clients(found, seed=config.seed, directed=layers.data.directed)
     recorded = folder.read_data().get("digests")
     if recorded is None:
         return clients  # killed before the first round: nothing was learned from the graphs
@@ -376,4 +394,4 @@ def _federation(
         for graph in method.arrange(clients)
     }
     known = read_secret(secret) if secret is not None else None
-    return InProcess(factories, folder=folder.checkpoints, secret=known)
+    return InProcess(factories, folder=folder.checkpoints, secret=known, device=config.device)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
@@ -17,8 +17,11 @@ from autofgl.methods.catalog import METHODS, default_secure, find_method, settin
 from autofgl.plugins import absolute_name, check_file
 from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
+from autofgl.runtime.settings import BatchSettings
 
 ENGINES = ("inprocess", "nvflare")
+#: Names of devices, as :func:`autofgl.runtime.device.choose_device` takes them.
+DEVICES = ("auto", "cpu", "cuda", "mps")
 #: The names of :data:`autofgl.secure.MODES`, whose import takes longer than all of this.
 SECURE_MODES = ("none", "ckks", "shares", "shares-additive")
 #: Characters of a wrong value that a message shows.
@@ -44,6 +47,7 @@ class RunConfig(BaseModel):
         graphs: Graph files, one for each client, or one that is partitioned.
         clients: Number of clients; none: 3 for a dataset, one for each file.
         secure: How sums are protected; :func:`check_config` fills in the method's own choice.
+        device: Where networks compute, one of :data:`DEVICES`; a site says so for itself.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,7 +62,17 @@ class RunConfig(BaseModel):
     seed: int = Field(default=0, ge=0)
     budget: str | None = None
     engine: str = "inprocess"
+    device: str = "auto"
     settings: dict[str, bool | int | float | str | None] = {}
+
+    @field_validator("settings", mode="before")
+    @classmethod
+    def _as_scalars(cls, given: Any) -> Any:
+        """Lists as the command line has them: ``fanout=[10, 10]`` is ``10,10``."""
+        if not isinstance(given, Mapping):
+            return given
+        lists = {key: value for key, value in given.items() if isinstance(value, list | tuple)}
+        return {**given, **{key: ",".join(map(str, value)) for key, value in lists.items()}}
 
     @property
     def title(self) -> str:
@@ -118,6 +132,8 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
         raise UserError(f"{config.method} sums nothing that --secure {config.secure} could protect")
     if config.engine not in ENGINES:
         raise unknown_name("engine", config.engine, ENGINES)
+    if config.device not in DEVICES:
+        raise unknown_name("device", config.device, DEVICES)
     budget = config.time_budget
     if budget is not None and budget.cpu and config.engine != "inprocess":
         where = f"with --engine {config.engine} clients compute in processes of their own"
@@ -166,6 +182,16 @@ def check_files(config: RunConfig) -> None:
     for path in config.graphs:
         if not Path(path).is_file():
             raise GraphError(f"{path}: there is no such file")
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is unknown or not there; to look for one takes torch."""
+    if name not in DEVICES:
+        raise unknown_name("device", name, DEVICES)
+    if name in ("cuda", "mps"):
+        from autofgl.runtime.device import choose_device
+
+        choose_device(name)
 
 
 def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = None) -> Layers:
@@ -239,7 +265,9 @@ def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, t
     data: list[str] = []
     if config.dataset is not None:
         knobs = () if config.dataset == "synthetic" else catalog.SyntheticSettings.model_fields
-        data = [key for key in DataSettings.model_fields if key not in knobs]
+        data = [key for key in DataSettings.model_fields if key not in (*knobs, "directed")]
+    elif config.graphs or config.partition == "given":
+        data = ["directed"]
     readers: dict[str, type[BaseModel]] = dict.fromkeys(data, DataSettings)
     if config.partitioned:
         readers |= dict.fromkeys(PartitionSettings.model_fields, PartitionSettings)
@@ -272,8 +300,16 @@ def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserErro
         return UserError(f"{config.title} sums nothing that --dp could put noise into")
     if key == PRIVACY["rows"]:
         return UserError(f"{config.title} sends no rows between clients that --dp rows could cover")
+    if key in BatchSettings.model_fields and "support" in readers:
+        sizes = "give support=512 query=512, say"
+        return UserError(f"{config.title} has no mini-batches, but tasks of some nodes: {sizes}")
+    if key in BatchSettings.model_fields and "fanouts" in readers:
+        return UserError(f"{config.title} samples neighbors with sampler=sage fanouts=10,25")
     if key in catalog.SyntheticSettings.model_fields:
         return UserError(f"setting '{key}' has no effect here: it needs --dataset synthetic")
+    if key == "directed":
+        own = "datasets have undirected edges, and a site's graph file says itself what it has"
+        return UserError(f"setting 'directed' has no effect here: {own}")
     if key in DataSettings.model_fields:
         return UserError(f"setting '{key}' has no effect on graph files: they hold their own masks")
     if key in PartitionSettings.model_fields:

@@ -26,6 +26,10 @@ class GraphError(UserError):
     """A graph or a set of client graphs is malformed."""
 
 
+class GraphNotice(UserWarning):
+    """What was done with edges that did not come as they are used; a warning, not an error."""
+
+
 class PayloadError(AutoFGLError):
     """Bytes or values that may not cross between parties."""
 

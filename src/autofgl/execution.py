@@ -47,6 +47,8 @@ def execute(
         folder.require()
         outcome = finished.outcome
         info = {"normalize_features": layers.method.normalize_features}
+        if layers.data.directed:
+            info["directed"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
         for name, content in outcome.files.items():
             write_bytes(folder.path / name, content)
@@ -76,6 +78,8 @@ def _figures(
         "seed": config.seed,
         "test_accuracy": outcome.test_accuracy,
         "val_accuracy": outcome.val_accuracy,
+        "objective": outcome.objective,
+        "metrics": outcome.metrics,
         "per_client": outcome.per_client,
         "parameters": outcome.parameters,
         "inference_s": outcome.inference_s,

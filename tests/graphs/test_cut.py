@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import Boundary, ClientGraph, to_dense
 from autofgl.graphs.cut import cut, cut_overlapping, pool
+from autofgl.graphs.validation import validate_clients, validate_graph
 
 
 def graph_of(n: int, seed: int = 0, *, sparse: bool = False) -> ClientGraph:
@@ -192,3 +193,54 @@ def test_pooling_nothing():
 def test_pooling_empty_clients():
     empty = cut(graph_of(4), np.zeros(4, np.int64), ["a", "b"])[1]
     assert pool([empty]).num_nodes == 0
+
+
+def weighted(graph: ClientGraph, *, directed: bool) -> ClientGraph:
+    """The graph with a weight that is known from an edge's ends, and maybe in one direction."""
+    edges = graph.edge_index
+    if directed:
+        edges = edges[:, (edges[0] < edges[1]) | (edges.sum(0) % 3 == 0)]
+    weight = (edges.min(0) * 100 + edges.max(0) + 1).astype(np.float32)
+    return replace(graph, edge_index=edges, edge_weight=weight, directed=directed)
+
+
+def by_ends(graph: ClientGraph) -> dict[tuple[int, int], float]:
+    weight = graph.edge_weight
+    assert weight is not None
+    ends = graph.node_id[graph.edge_index].T.tolist()
+    return {(u, v): float(w) for (u, v), w in zip(ends, weight, strict=True)}
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("overlapping", [False, True])
+def test_weights_and_directions_come_back(overlapping: bool, directed: bool) -> None:
+    whole = weighted(graph_of(30), directed=directed)
+    names = ["a", "b", "c"]
+    if overlapping:
+        member = np.random.default_rng(1).random((3, 30)) < 0.6
+        member[0] |= ~member.any(axis=0)
+        clients = cut_overlapping(whole, member, names)
+    else:
+        clients = cut(whole, np.arange(30) % 3, names)
+    validate_clients(clients)
+    assert all(client.directed == directed for client in clients)
+    assert any(len(client.boundary) for client in clients)
+    back = pool(clients)
+    assert back.directed == directed
+    assert by_ends(back) == by_ends(whole)
+    validate_graph(back)
+
+
+def test_a_one_sided_boundary_is_mirrored_with_its_weight() -> None:
+    whole = weighted(graph_of(12), directed=False)
+    left, right = cut(whole, np.arange(12) % 2, ["a", "b"])
+    back = pool([left, replace(right, boundary=Boundary.empty())])
+    assert by_ends(back) == by_ends(whole)
+
+
+def test_edges_without_weights_weigh_one_among_others() -> None:
+    left, right = cut(weighted(graph_of(12), directed=False), np.arange(12) % 2, ["a", "b"])
+    back = by_ends(pool([left, replace(right, edge_weight=None)]))
+    own = {(u, v) for u, v in right.node_id[right.edge_index].T.tolist()}
+    assert own
+    assert all(back[ends] == 1 for ends in own)

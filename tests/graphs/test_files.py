@@ -247,7 +247,11 @@ WRONG = {
         "'boundary_degree' has shape",
     ),
     "too few labels": (arrays(y=np.zeros(4, int)), r"'y' has shape \(4,\), it must be \(5,\)"),
-    "one direction": (arrays(edge_index=np.array([[0], [1]])), "edges lack their reverse"),
+    "weights of other edges": (arrays(edge_weight=np.ones(3)), "'edge_weight' has shape"),
+    "negative weights": (
+        arrays(edge_index=np.array([[0, 1], [1, 0]]), edge_weight=np.array([-1.0, -1.0])),
+        r"'edge_weight' has values that are no weights \(first at edge 0, 2 in all\)",
+    ),
     "too large": (arrays(x=np.full((5, 1), 1e300)), "features are not finite"),
     "objects": (arrays(y=np.array([{}] * 5)), r"the key 'y' cannot be read \(Object arrays"),
 }

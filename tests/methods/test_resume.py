@@ -48,6 +48,9 @@ CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) f
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 CASES += [("graphfl-ga", {**SMALL_GA, "mode": "threshold", "threshold": 1.0})]
 CASES += [("graphfl-ga", {**SMALL_GA, "mode": "parallel", "adopt_after": 2})]
+BATCHES: dict[str, str | float] = {"batch": 8, "fanout": "3,2"}
+CASES += [("fedavg", {**BATCHES, "aggregate": "parameters"}), ("fedavg", BATCHES)]
+CASES += [(name, {**SMALL.get(name, {}), **BATCHES}) for name in ("separate", "sfgnn", "fl-random")]
 LEARNED: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
 CASES += [("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
 

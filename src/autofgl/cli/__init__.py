@@ -4,11 +4,15 @@ No command imports torch before everything that was typed is checked.
 """
 
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import typer
 
 from autofgl.cli import audit, pages, run, show, site
-from autofgl.errors import AutoFGLError, one_line
+from autofgl.errors import AutoFGLError, GraphNotice, one_line
 
 app = typer.Typer(
     name="autofgl",
@@ -38,7 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point. Exit code 0 if it worked, 2 for a user's mistake, 130 for Ctrl-C, else 1."""
     words = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        code = app(expand_lists(words), standalone_mode=False, prog_name="autofgl")
+        with _notices():
+            code = app(expand_lists(words), standalone_mode=False, prog_name="autofgl")
     except typer.TyperException as error:
         _fail(error.format_message(), 2)
     except (KeyboardInterrupt, typer.Abort):
@@ -59,6 +64,23 @@ def expand_lists(words: list[str]) -> list[str]:
             expanded.append(option)
         expanded.append(word)
     return expanded
+
+
+@contextmanager
+def _notices() -> Iterator[None]:
+    """Show what was done with the edges of graphs as a line of ours, not as Python's warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GraphNotice)
+        other = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *more: Any) -> None:
+            if issubclass(category, GraphNotice):
+                print(f"autofgl: {one_line(str(message), 2000)}", file=sys.stderr)
+            else:
+                other(message, category, *more)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 def _fail(message: str, code: int) -> None:

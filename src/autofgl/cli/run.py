@@ -36,6 +36,10 @@ Out: TypeAlias = Annotated[
     Path | None, typer.Option(help="Run folder. [default: a new one in runs/]")
 ]
 Resume: TypeAlias = Annotated[Path | None, typer.Option(help="Resume the run in this folder.")]
+Device: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Where networks compute: auto, cpu, cuda or mps. [default: auto]"),
+]
 Secret: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -97,6 +101,7 @@ def run_command(
             "mutual TLS. [default: inprocess]"
         ),
     ] = None,
+    device: Device = None,
     data_root: DataRoot = None,
     out: Out = None,
     resume: Resume = None,
@@ -106,7 +111,7 @@ def run_command(
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
-    given |= {"dp": dp or None, "model": model}
+    given |= {"dp": dp or None, "model": model, "device": device}
     given = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         show_result(_start(given, config, out, secret))
@@ -128,11 +133,8 @@ def predict_command(
     from autofgl.runs.export import predict, read_description, write_predictions
 
     read_description(folder)
-
-    from autofgl.graphs.files import load_graph
-
     target = out or Path(f"{graph.stem}.predictions.csv")
-    predictions = predict(folder, load_graph(graph), client)
+    predictions = predict(folder, graph, client)
     write_predictions(target, predictions)
     show_line(f"{len(predictions.label)} predictions written to {target}")
     if predictions.accuracy is not None:
@@ -180,7 +182,7 @@ def _start(
     given: dict[str, Any], file: Path | None, out: Path | None, secret: Path | None
 ) -> "Result":
     from autofgl import api
-    from autofgl.config import check_config, sort_settings
+    from autofgl.config import check_config, check_device, sort_settings
     from autofgl.runs.folder import RunFolder
 
     config = check_config(read_values(given, file))
@@ -191,6 +193,7 @@ def _start(
     if secret is not None:
         read_secret(secret)
     RunFolder.check_new(folder)
+    check_device(config.device)
     begin = time.perf_counter()
     clients = api.load_clients(config, layers)
     show_clients(clients, time.perf_counter() - begin)
@@ -209,15 +212,15 @@ def _resume(
     from autofgl.plugins import absolute_name
     from autofgl.runs.folder import RunFolder
 
-    budget = given.pop("budget", None)
+    budget, device = given.pop("budget", None), given.pop("device", None)
     values = RunFolder.open(folder).read_config()
     if "method" in given:
         given["method"] = absolute_name(given["method"])
     if given.get("model") and absolute_name(given["model"]) == values["settings"].get("model"):
         del given["model"]
     if file or out or any(values.get(key) != value for key, value in given.items()):
-        way = "give --resume DIR, --budget and --secret only"
+        way = "give --resume DIR, --budget, --device and --secret only"
         raise UserError(f"a resumed run keeps its configuration: {way}")
     for notice in sort_settings(check_config(values)).notices:
         print(f"autofgl: {notice}", file=sys.stderr)
-    return api.resume(folder, budget=budget, secret=secret, console=console())
+    return api.resume(folder, budget=budget, device=device, secret=secret, console=console())

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from autofgl.cli.run import Out, Resume, Secret
+from autofgl.cli.run import Device, Out, Resume, Secret
 from autofgl.cli.show import console, show_line, show_result, show_table
 from autofgl.errors import UserError
 from autofgl.runs.folder import RunFolder, read_config_file
@@ -138,13 +138,14 @@ def join_command(
         Path | None, typer.Option(help="Folder for checkpoints. [default: KIT/state]")
     ] = None,
     secret: Secret = None,
+    device: Device = None,
 ) -> None:
     """Join as a site, with its own graph and policy, until Ctrl-C."""
     from autofgl.sites.policy import Policy
     from autofgl.sites.provisioning import open_kit, prepare_site, run_kit
 
     opened = open_kit(kit, site=True)
-    site = prepare_site(opened, graph, policy, state, secret)
+    site = prepare_site(opened, graph, policy, state, secret, device or "auto")
     if Policy.read(Path(site.policy)).closed:
         show_line(f"{site.policy} allows nothing yet: say what this site takes part in, with "
                   f"autofgl site init --kit {kit}")  # fmt: skip

@@ -42,6 +42,7 @@ class Context:
         identity: Proves who it is to the others, so that a server cannot take its place.
         min_parties: Fewest parties whose sum it helps to reveal, whatever the server asks for.
         ledger: File in which it notes the sums that it took part in, over restarts.
+        device: Name of the device that its networks compute on.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Context:
     identity: Identity | None = field(default=None, repr=False)
     min_parties: int = 0
     ledger: Path | None = None
+    device: str = "cpu"
 
 
 class Party:

@@ -41,7 +41,10 @@ class SyntheticSettings(BaseModel):
     nodes: int = Field(default=2000, ge=2, le=2**31)
     """synthetic: number of nodes"""
     classes: int = Field(default=5, ge=2)
-    """synthetic: number of equally large classes"""
+    """synthetic: number of classes, equally large unless 'minority' says otherwise"""
+    minority: float = Field(default=0.0, ge=0, lt=1)
+    """synthetic: share of the nodes that are of the last class, as in 0.03; 0: as many as of any
+    other"""
     features: int = Field(default=500, ge=2)
     """synthetic: size of the vocabulary"""
     degree: NonNegative = 10.0
@@ -83,7 +86,7 @@ class SyntheticSettings(BaseModel):
 
 
 class DataSettings(SyntheticSettings):
-    """All settings of a dataset: those of the split, and the knobs of ``synthetic``."""
+    """All settings of the data: of its edges, of the split, and the knobs of ``synthetic``."""
 
     split: str | None = None
     """kind of split (public, per-class, fraction, supervised); else the dataset's own"""
@@ -99,6 +102,8 @@ class DataSettings(SyntheticSettings):
     """split by fraction: share for validation"""
     test_fraction: Rest = 0.2
     """split by fraction: share for testing"""
+    directed: bool = False
+    """graph files and objects: keep edges in their direction instead of making them undirected"""
     whole_graph_hops: int = Field(
         default=0,
         ge=0,

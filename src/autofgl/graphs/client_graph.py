@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from autofgl.errors import GraphError
-
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Floats: TypeAlias = npt.NDArray[np.float32]
 Features: TypeAlias = npt.NDArray[np.float32] | sp.csr_array
 
 MASKS = ("train_mask", "val_mask", "test_mask")
@@ -42,6 +41,7 @@ class Boundary:
     remote: Ints  # the other end, as an index into the owner's nodes, [b]
     degree: Ints  # degree of the other end in the uncut graph, [b]
     owners: tuple[str, ...] = ()  # names of the clients that owner refers to
+    weight: Floats | None = None  # weight of the edge, [b]; none where edges have none
 
     @classmethod
     def empty(cls) -> Boundary:
@@ -59,11 +59,15 @@ class ClientGraph:
 
     Attributes:
         x: Node features, dense ``[n, F]`` float32 or CSR of the same shape.
-        edge_index: Internal edges in both directions, ``[2, E]``, indices into the own nodes.
+        edge_index: Internal edges, ``[2, E]``, indices into the own nodes: in both directions, or
+            from source to target in a directed graph.
         y: Labels ``[n]``, -1 where unknown.
         train_mask, val_mask, test_mask: Disjoint boolean masks ``[n]``.
         classes: Number of classes of the whole federation.
         node_id: Global ids ``[n]``, unique within the client.
+        boundary: Edges to nodes of other clients; in a directed graph those that lead here.
+        edge_weight: Weights ``[E]`` of the internal edges; all one if None.
+        directed: Whether edges have a direction.
     """
 
     name: str
@@ -76,6 +80,8 @@ class ClientGraph:
     classes: int
     node_id: Ints
     boundary: Boundary = field(default_factory=Boundary.empty)
+    edge_weight: Floats | None = None
+    directed: bool = False
 
     @property
     def num_nodes(self) -> int:
@@ -88,13 +94,21 @@ class ClientGraph:
         return int(self.edge_index.shape[1])
 
     @property
+    def num_links(self) -> int:
+        """Number of internal edges, where one in both directions counts once."""
+        return self.num_edges if self.directed else self.num_edges // 2
+
+    @property
     def num_features(self) -> int:
         """Width of the features."""
         return int(self.x.shape[1])
 
     @cached_property
     def degree(self) -> Ints:
-        """Neighbors in the uncut graph, internal and across, without self loops, ``[n]``."""
+        """Neighbors in the uncut graph, internal and across, without self loops, ``[n]``.
+
+        Edges are counted, whatever they weigh; in a directed graph those that lead to the node.
+        """
         source, target = self.edge_index
         internal = np.bincount(target[source != target], minlength=self.num_nodes)
         external = np.bincount(self.boundary.local, minlength=self.num_nodes)
@@ -127,9 +141,13 @@ class ClientGraph:
         edges = [getattr(self.boundary, key) for key in BOUNDARY]
         digest = hashlib.blake2b(digest_size=16)
         digest.update(repr((self.name, self.classes, x.shape, self.boundary.owners)).encode())
-        for array in [*features, *own, *edges]:
+        weights = {"edge_weight": self.edge_weight, "boundary_weight": self.boundary.weight}
+        given = {key: value for key, value in weights.items() if value is not None}
+        for array in [*features, *own, *edges, *given.values()]:
             digest.update(f"{array.dtype.str}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).data)
+        if given or self.directed:  # others have the digest that they always had
+            digest.update(repr((list(given), self.directed)).encode())
         return digest.hexdigest()
 
     def to_pyg(self) -> Data:
@@ -140,33 +158,14 @@ class ClientGraph:
         arrays = {"x": to_dense(self.x)}
         arrays |= {key: getattr(self, key) for key in ("edge_index", "y", *MASKS, "node_id")}
         arrays |= {f"boundary_{key}": getattr(self.boundary, key) for key in BOUNDARY}
+        weights = {"edge_weight": self.edge_weight, "boundary_weight": self.boundary.weight}
+        arrays |= {key: value for key, value in weights.items() if value is not None}
         data = Data(**{key: torch.from_numpy(array.copy()) for key, array in arrays.items()})
         data.boundary_owners = list(self.boundary.owners)
         data.name, data.classes = self.name, self.classes
+        if self.directed:
+            data.directed = True
         return data
-
-    @classmethod
-    def from_pyg(
-        cls, data: Data, *, name: str = "graph", classes: int | None = None
-    ) -> ClientGraph:
-        """Read a PyG ``Data``; missing masks are all false, a missing ``node_id`` is 0..n-1."""
-        fields = data.to_dict()
-        if fields.get("x") is None or fields.get("edge_index") is None:
-            raise GraphError(f"{name}: a PyG graph needs 'x' and 'edge_index'")
-        n = int(fields["x"].shape[0])
-        y = _array(fields, "y", np.int64, np.full(n, -1, np.int64)).reshape(-1)
-        largest = int(y.max(initial=-1)) + 1
-        masks = {key: _array(fields, key, np.bool_, np.zeros(n, np.bool_)) for key in MASKS}
-        return cls(
-            name=str(fields.get("name", name)),
-            x=compact(_array(fields, "x", np.float32)),
-            edge_index=_array(fields, "edge_index", np.int64),
-            y=y,
-            **masks,
-            classes=classes or int(fields.get("classes", largest)),
-            node_id=_array(fields, "node_id", np.int64, np.arange(n)),
-            boundary=_boundary_from(fields),
-        )
 
 
 def compact(x: Features) -> Features:
@@ -212,7 +211,10 @@ def sorted_unique(keys: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class ClientSummary:
-    """Sizes of one client graph, as in ``data.json``: edges are undirected, labels by class."""
+    """Sizes of one client graph, as in ``data.json``; labels by class.
+
+    An undirected edge counts once.
+    """
 
     name: str
     nodes: int
@@ -240,7 +242,8 @@ class PartitionSummary:
 def summarize_clients(clients: Sequence[ClientGraph]) -> PartitionSummary:
     """Sizes, label counts and cut of a set of clients."""
     summaries = [_summary(client) for client in clients]
-    crossing = sum(client.cut_edges for client in summaries) / 2  # both sides list an edge
+    sides = [1 if client.directed else 2 for client in clients]  # an edge is listed by so many
+    crossing = sum(one.cut_edges / side for one, side in zip(summaries, sides, strict=True))
     total = crossing + sum(client.edges for client in summaries)
     return PartitionSummary(summaries, crossing / total if total else 0.0)
 
@@ -252,7 +255,7 @@ def _summary(client: ClientGraph) -> ClientSummary:
     return ClientSummary(
         name=client.name,
         nodes=client.num_nodes,
-        edges=(client.num_edges - loops) // 2 + loops,
+        edges=client.num_edges if client.directed else (client.num_edges - loops) // 2 + loops,
         cut_edges=len(client.boundary),
         train=int(client.train_mask.sum()),
         val=int(client.val_mask.sum()),
@@ -260,19 +263,3 @@ def _summary(client: ClientGraph) -> ClientSummary:
         labels=np.bincount(labels, minlength=client.classes).tolist(),
         unlabelled=client.num_nodes - len(labels),
     )
-
-
-def _array(fields: dict[str, Any], key: str, dtype: Any, default: Any = None) -> Any:
-    value = fields.get(key)
-    if value is None:
-        return default
-    if getattr(value, "is_sparse", False) or "sparse_csr" in str(getattr(value, "layout", "")):
-        value = value.to_dense()
-    return np.array(value.cpu().numpy(), dtype)
-
-
-def _boundary_from(fields: dict[str, Any]) -> Boundary:
-    if fields.get("boundary_local") is None:
-        return Boundary.empty()
-    arrays = {key: _array(fields, f"boundary_{key}", np.int64) for key in BOUNDARY}
-    return Boundary(**arrays, owners=tuple(fields.get("boundary_owners", ())))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from autofgl.graphs.client_graph import (
     Boundary,
     ClientGraph,
     Features,
+    Floats,
     Ints,
     sorted_unique,
 )
@@ -38,11 +40,13 @@ def cut(graph: ClientGraph, owner: Ints, names: Sequence[str]) -> list[ClientGra
     crossing = _grouped(np.flatnonzero(~inside), key[target[~inside]], len(names))
     owners, clients = tuple(names), []
     for index, name in enumerate(names):
-        edges = local[graph.edge_index[:, internal[index]]]
-        ours, theirs = target[crossing[index]], source[crossing[index]]
+        inner, across = internal[index], crossing[index]
+        ours, theirs = target[across], source[across]
         owner, degree = key[theirs].astype(np.int64), graph.degree[theirs]
-        boundary = Boundary(local[ours], owner, local[theirs], degree, owners)
-        clients.append(_part(graph, name, nodes[index], edges, boundary))
+        ends = (local[ours], owner, local[theirs], degree)
+        boundary = Boundary(*ends, owners, _weights(graph, across))
+        edges = local[graph.edge_index[:, inner]]
+        clients.append(_part(graph, name, nodes[index], edges, boundary, _weights(graph, inner)))
     return clients
 
 
@@ -76,9 +80,10 @@ def cut_overlapping(
         crossing = own[target] & ~own[source] & (home[source] >= 0)
         ours, theirs = target[crossing], source[crossing]
         remote = home_index[theirs]
-        boundary = Boundary(local[ours], home[theirs], remote, degree[theirs], owners)
-        edges = local[graph.edge_index[:, internal]]
-        clients.append(_part(graph, name, np.flatnonzero(own), edges, boundary))
+        ends = (local[ours], home[theirs], remote, degree[theirs])
+        boundary = Boundary(*ends, owners, _weights(graph, crossing))
+        edges, nodes = local[graph.edge_index[:, internal]], np.flatnonzero(own)
+        clients.append(_part(graph, name, nodes, edges, boundary, _weights(graph, internal)))
     return clients
 
 
@@ -100,8 +105,9 @@ def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
     """Put client graphs back together, as the method ``centralized`` wants them.
 
     Edges across clients come back from the boundaries; a boundary that only one side lists is
-    mirrored, and rows that point to a client outside ``clients`` are dropped. Nodes and edges are
-    sorted by ``node_id``.
+    mirrored unless edges are directed, and rows that point to a client outside ``clients`` are
+    dropped. Nodes and edges are sorted by ``node_id``. Where some edges have weights, others weigh
+    one.
 
     Two clients may hold the same ``node_id`` for two reasons: they overlap, or their files number
     their nodes 0, 1, 2, … each for itself. The ids count as common only if *all* repeated ids
@@ -121,9 +127,10 @@ def pool(clients: Sequence[ClientGraph]) -> ClientGraph:
         ids = first = position = np.arange(len(position))
         merged = False
         x, y = _rows(clients, first)
-    edges = _pooled_edges(clients, position, len(ids), merged=merged)
+    edges, weight = _pooled_edges(clients, position, len(ids), merged=merged)
     classes = max(client.classes for client in clients)
-    whole = replace(ClientGraph.unsplit("pooled", x, edges, y, classes), node_id=ids)
+    whole = ClientGraph.unsplit("pooled", x, edges, y, classes)
+    whole = replace(whole, node_id=ids, edge_weight=weight, directed=_any_directed(clients))
     return whole.with_masks(*_pooled_masks(clients, position, len(ids)))
 
 
@@ -151,10 +158,21 @@ def _grouped(items: Ints, key: np.ndarray, groups: int) -> list[Ints]:
 
 
 def _part(
-    graph: ClientGraph, name: str, nodes: Ints, edge_index: Ints, boundary: Boundary
+    graph: ClientGraph,
+    name: str,
+    nodes: Ints,
+    edge_index: Ints,
+    boundary: Boundary,
+    weight: Floats | None,
 ) -> ClientGraph:
     parts = {key: getattr(graph, key)[nodes] for key in ("x", "y", *MASKS, "node_id")}
-    return replace(graph, name=name, edge_index=edge_index, boundary=boundary, **parts)
+    edges: dict[str, Any] = {"edge_index": edge_index, "edge_weight": weight}
+    return replace(graph, name=name, boundary=boundary, **edges, **parts)
+
+
+def _weights(graph: ClientGraph, edges: Ints | Bools) -> Floats | None:
+    """Weights of some internal edges, if edges have any."""
+    return None if graph.edge_weight is None else graph.edge_weight[edges]
 
 
 def _homes(member: Bools, rng: Generator | None) -> tuple[Ints, Ints]:
@@ -205,16 +223,52 @@ def _pooled_masks(clients: Sequence[ClientGraph], position: Ints, nodes: int) ->
 
 def _pooled_edges(
     clients: Sequence[ClientGraph], position: Ints, nodes: int, *, merged: bool
-) -> Ints:
-    """All edges of the pooled graph, ``[2, E]``, sorted by source, then target."""
+) -> tuple[Ints, Floats | None]:
+    """All edges of the pooled graph ``[2, E]``, sorted by source, then target, and their weights.
+
+    Of copies that are merged, the first one's weight stays.
+    """
     stride = max(nodes, 1)
+    weights = _pooled_weights(clients)
     across = np.concatenate(_cross_edges(clients, position), axis=1)
-    forth, back = np.sort(across[0] * stride + across[1]), np.sort(across[1] * stride + across[0])
-    if not np.array_equal(forth, back):
-        forth = sorted_unique(np.concatenate([forth, back]))
+    forth, back = across[0] * stride + across[1], across[1] * stride + across[0]
     inner = [edges[0] * stride + edges[1] for edges in _inner_edges(clients, position)]
-    keys = np.sort(np.concatenate([*inner, forth]))
-    return np.stack(np.divmod(sorted_unique(keys) if merged else keys, stride))
+    keys = np.concatenate([*inner, forth])
+    mirrored = not _any_directed(clients) and not np.array_equal(np.sort(forth), np.sort(back))
+    if weights is None:
+        if mirrored:
+            keys = np.concatenate([*inner, sorted_unique(np.concatenate([forth, back]))])
+        keys.sort()
+        return np.stack(np.divmod(sorted_unique(keys) if merged else keys, stride)), None
+    if mirrored:
+        outer, first = np.unique(np.concatenate([forth, back]), return_index=True)
+        split = len(keys) - len(forth)
+        twice = np.concatenate([weights[split:], weights[split:]])
+        keys = np.concatenate([keys[:split], outer])
+        weights = np.concatenate([weights[:split], twice[first]])
+    if merged:
+        keys, first = np.unique(keys, return_index=True)
+        return np.stack(np.divmod(keys, stride)), weights[first]
+    order = np.argsort(keys, kind="stable")
+    return np.stack(np.divmod(keys[order], stride)), weights[order]
+
+
+def _pooled_weights(clients: Sequence[ClientGraph]) -> Floats | None:
+    """Weights of all internal edges, client by client, then of all rows of boundaries."""
+    inner = [(client.edge_weight, client.num_edges) for client in clients]
+    known = [_known_rows(client, clients) for client in clients]
+    outer = [
+        (None if client.boundary.weight is None else client.boundary.weight[rows], int(rows.sum()))
+        for client, rows in zip(clients, known, strict=True)
+    ]
+    if all(weight is None for weight, _ in [*inner, *outer]):
+        return None
+    parts = [np.ones(n, np.float32) if w is None else w for w, n in [*inner, *outer]]
+    return np.concatenate(parts)
+
+
+def _any_directed(clients: Sequence[ClientGraph]) -> bool:
+    return any(client.directed for client in clients)
 
 
 def _inner_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
@@ -233,11 +287,17 @@ def _cross_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
     for client, start in zip(clients, offsets[:-1], strict=True):
         boundary = client.boundary
         numbers = np.array([index.get(name, -1) for name in boundary.owners], np.int64)
-        owner = numbers[boundary.owner]
-        here = owner >= 0
+        owner, here = numbers[boundary.owner], _known_rows(client, clients)
         remote = offsets[owner[here]] + boundary.remote[here]
         pairs.append(position[np.stack([remote, start + boundary.local[here]])])
     return pairs
+
+
+def _known_rows(client: ClientGraph, clients: Sequence[ClientGraph]) -> Bools:
+    """Rows of a boundary that lead to one of the clients."""
+    names = {other.name for other in clients}
+    known = np.array([name in names for name in client.boundary.owners], np.bool_)
+    return known[client.boundary.owner]
 
 
 def _same_nodes(clients: Sequence[ClientGraph], position: Ints, x: Features, y: Ints) -> bool:

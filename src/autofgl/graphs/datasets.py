@@ -33,6 +33,7 @@ from autofgl.graphs.client_graph import (
     symmetric_edges,
 )
 from autofgl.graphs.downloads import DownloadError, download
+from autofgl.graphs.objects import as_graph, own_name
 from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
 
@@ -86,14 +87,12 @@ def _from_outside(
     given = {"seed": seed, "data_root": data_root, "settings": settings}
     asked = inspect.signature(make).parameters
     try:
-        graph = make(**{key: value for key, value in given.items() if key in asked})
-        if not isinstance(graph, ClientGraph):
-            graph = ClientGraph.from_pyg(graph, name=name.rpartition(":")[2])
+        made = make(**{key: value for key, value in given.items() if key in asked})
+        return as_graph(made, None if own_name(made) else name.rpartition(":")[2], seed=seed)
     except AutoFGLError:
         raise
     except Exception as error:  # whatever somebody's code raises
         raise UserError(one_line(f"dataset '{name}': {type(error).__name__}: {error}")) from error
-    return graph
 
 
 def smooth_features(graph: ClientGraph, hops: int) -> Features:

@@ -17,19 +17,22 @@ from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
 from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
 from autofgl.graphs.cut import cut, cut_overlapping
-from autofgl.graphs.validation import validate_graph
+from autofgl.graphs.objects import GraphLike, as_graph
 from autofgl.seeding import numpy_generator
 
 
 def partition(
-    graph: ClientGraph,
+    graph: GraphLike,
     clients: int,
     method: str = "metis",
     seed: int = 0,
     settings: PartitionSettings | None = None,
+    *,
+    directed: bool = False,
 ) -> list[ClientGraph]:
     """Cut a whole graph into client graphs with boundaries.
 
+    ``graph`` is whatever :func:`autofgl.as_graph` takes; ``seed`` and ``directed`` are handed on.
     ``method`` is a name in :data:`autofgl.graphs.catalog.PARTITIONERS`. The same arguments give the
     same clients, named ``client-0``, ``client-1``, … (``client-00`` with more than ten). Skewed
     partitioners may leave a client empty.
@@ -42,12 +45,12 @@ def partition(
         raise unknown_name("partition", method, PARTITIONERS)
     if clients < 1:
         raise UserError(f"a federation needs at least 1 client, not {clients}")
+    graph = as_graph(graph, seed=seed, directed=directed)
     if clients > graph.num_nodes:
         raise UserError(
             f"{graph.name} has {graph.num_nodes} nodes and cannot be cut into {clients} clients: "
             "use fewer clients"
         )
-    validate_graph(graph)
     rng = numpy_generator(seed, "partition", method)
     assigned = _ASSIGN[method](graph, clients, rng, settings or PartitionSettings())
     width = len(str(clients - 1))  # names sort like numbers

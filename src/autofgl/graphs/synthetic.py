@@ -2,11 +2,12 @@
 
 Notation: n nodes, k classes, θ_v the expected degree of node v up to a factor.
 
-Each node belongs to one of k equally large classes. An edge starts at a node drawn with
-probability ∝ θ and ends, with probability ``homophily``, at a node of the same class, otherwise
-at one of another class, again ∝ θ (Karrer and Newman, "Stochastic blockmodels and community
-structure in networks", 2011). θ follows a power law. A node's words come from the topic of its
-class with probability ``topic_strength``, else from the whole vocabulary.
+Each node belongs to one of k classes, which are equally large unless ``minority`` makes the last
+one rare. An edge starts at a node drawn with probability ∝ θ and ends, with probability
+``homophily``, at a node of the same class, otherwise at one of another class, again ∝ θ (Karrer and
+Newman, "Stochastic blockmodels and community structure in networks", 2011). θ follows a power law.
+A node's words come from the topic of its class with probability ``topic_strength``, else from the
+whole vocabulary.
 """
 
 from collections.abc import Callable
@@ -33,12 +34,22 @@ def generate(settings: SyntheticSettings, rng: Generator, name: str = "synthetic
     Wrong labels are drawn last, so that graphs of one seed differ in nothing but their labels.
     """
     n = settings.nodes
-    y = rng.permutation(np.arange(n, dtype=np.int64) % settings.classes)
+    y = rng.permutation(_labels(settings))
     edges = _edges(settings, y, rng)
     x = _words(settings, y, rng)
     wrong = rng.choice(n, round(settings.label_noise * n), replace=False, shuffle=False)
     y[wrong] = (y[wrong] + rng.integers(1, settings.classes, len(wrong))) % settings.classes
     return ClientGraph.unsplit(name, x, edges, y, settings.classes)
+
+
+def _labels(settings: SyntheticSettings) -> Ints:
+    """The class of every node, in no order that matters; each class has a node."""
+    labels: Ints = np.arange(settings.nodes, dtype=np.int64)
+    if not settings.minority:
+        return labels % settings.classes
+    others = settings.classes - 1
+    rare = min(max(round(settings.minority * settings.nodes), 1), settings.nodes - others)
+    return np.where(labels < rare, others, labels % others)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from autofgl.errors import GraphError, UserError
-from autofgl.graphs.client_graph import BOUNDARY, MASKS, Bools, ClientGraph, Ints
+from autofgl.graphs.client_graph import BOUNDARY, MASKS, ClientGraph, Floats
+from autofgl.graphs.edges import without_reverse
 from autofgl.names import check_names
 
 
@@ -19,7 +20,9 @@ def validate_graph(graph: ClientGraph) -> None:
     _check_arrays(graph)
     _check_features(graph)
     _check_nodes(graph)
+    _check_weights(graph, "edge_weight", graph.edge_weight, "edge")
     _check_edges(graph)
+    _check_weights(graph, "boundary_weight", graph.boundary.weight, "row")
     _check_boundary(graph)
 
 
@@ -70,6 +73,10 @@ def _check_arrays(graph: ClientGraph) -> None:
         **{key: (getattr(graph, key), "int64", n) for key in ("y", "node_id")},
         **{key: (getattr(graph, key), "bool", n) for key in MASKS},
     }
+    if graph.edge_weight is not None:
+        wanted["edge_weight"] = (graph.edge_weight, "float32", edges.shape[1:])
+    if boundary.weight is not None:
+        wanted["boundary_weight"] = (boundary.weight, "float32", boundary.local.shape[:1])
     for key in BOUNDARY:
         wanted[f"boundary_{key}"] = (getattr(boundary, key), "int64", boundary.local.shape[:1])
     for key, (value, dtype, shape) in wanted.items():
@@ -132,24 +139,22 @@ def _check_edges(graph: ClientGraph) -> None:
     if edges.min() < 0 or edges.max() >= n:
         bad = ((edges < 0) | (edges >= n)).any(axis=0)
         _fail(graph, "edges are out of range", bad, "edge", f"use node indices 0..{n - 1}")
-    forth = edges[0] * n + edges[1]
-    back = edges[1] * n + edges[0]
-    if not np.array_equal(np.sort(forth), np.sort(back)):
+    if not graph.directed:
+        bad = without_reverse(edges, graph.edge_weight, n)
         advice = (
             "list each edge once in both directions, as in "
             "np.unique(np.concatenate([edges, edges[::-1]], axis=1), axis=1)"
         )
-        _fail(graph, "edges lack their reverse", _without_reverse(forth, back), "edge", advice)
+        if graph.edge_weight is not None:
+            advice = "list each edge in both directions with the same weight"
+        _fail(graph, "edges lack their reverse", bad, "edge", f"{advice}, or set 'directed'")
 
 
-def _without_reverse(forth: Ints, back: Ints) -> Bools:
-    """Edges whose direction is listed more often than the other one."""
-    keys, index, count = np.unique(forth, return_inverse=True, return_counts=True)
-    other, other_count = np.unique(back, return_counts=True)
-    place = np.searchsorted(other, keys)
-    place[place == len(other)] = 0
-    reverse = np.where(other[place] == keys, other_count[place], 0)
-    return np.asarray((count > reverse)[index])
+def _check_weights(graph: ClientGraph, key: str, weight: Floats | None, unit: str) -> None:
+    if weight is not None:
+        advice = f"make '{key}' finite and not negative"
+        bad = ~np.isfinite(weight) | (weight < 0)
+        _fail(graph, f"'{key}' has values that are no weights", bad, unit, advice)
 
 
 def _check_boundary(graph: ClientGraph) -> None:
@@ -162,8 +167,10 @@ def _check_boundary(graph: ClientGraph) -> None:
     _fail(graph, "boundary_owner is out of range", bad, "row", advice)
     advice = "use the node's index at its owner"
     _fail(graph, "boundary_remote is negative", boundary.remote < 0, "row", advice)
+    least = 0 if graph.directed else 1  # of a directed edge, the remote end need not count it
     advice = "count all neighbors of the remote node, this edge among them"
-    _fail(graph, "boundary_degree is below 1", boundary.degree < 1, "row", advice)
+    bad = boundary.degree < least
+    _fail(graph, f"boundary_degree is below {least}", bad, "row", advice)
     own = np.array([name == graph.name for name in boundary.owners], np.bool_)[boundary.owner]
     advice = "put edges between own nodes into 'edge_index'"
     _fail(graph, "the boundary names the client itself as owner", own, "row", advice)

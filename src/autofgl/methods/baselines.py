@@ -1,16 +1,19 @@
 """The lines that every method is measured against: pooled, alone, and federated averaging."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory
+from autofgl.federation.party import Context, PartyFactory
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
 from autofgl.nn.models.spec import NetworkSpec
+from autofgl.runtime.details import detailed, plain_sum, shapes, with_objective
+from autofgl.runtime.device import choose_device
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
@@ -47,7 +50,11 @@ class Separate(Method):
     ) -> PartyFactory:
         """The client side."""
         del secure  # nothing is summed that would need it
-        return lambda _: AloneClient(ClientData(graph, seed), settings)
+
+        def build(context: Context) -> AloneClient:
+            return AloneClient(ClientData(graph, seed, choose_device(context.device)), settings)
+
+        return build
 
     @classmethod
     def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
@@ -68,8 +75,9 @@ class Separate(Method):
     def step(self) -> Row:
         """One epoch at every client."""
         self.round += 1
-        replies = self.clients.call("round", {"round": self.round}, reply=ROUND).ok
+        replies = self._alike(self.clients.call("round", {"round": self.round}, reply=ROUND).ok)
         metrics = Metrics.of(np.sum([reply["metrics"] for reply in replies.values()], axis=0))
+        metrics = with_objective(metrics, self.settings, plain_sum(replies, "val_"))
         self._all_stopped = all(reply["stopped"] for reply in replies.values())
         return {"round": self.round, **metrics.row(), "clients": len(replies)}
 
@@ -79,10 +87,12 @@ class Separate(Method):
         form = export_form(own_code(self.settings))
         exports = self.clients.call("export", {}, reply=form).ok
         replies = {name: reply for name, reply in replies.items() if name in exports}
+        replies = self._alike(replies)
+        exports = {name: one for name, one in exports.items() if name in replies}
         alone = len(exports) == 1
         models = {"model" if alone else name: one["weights"] for name, one in exports.items()}
         seconds = [reply["seconds"] for reply in replies.values()]
-        return Outcome.of(
+        outcome = Outcome.of(
             Metrics.of(np.sum([reply["own"]["metrics"] for reply in replies.values()], axis=0)),
             {name: reply["own"] for name, reply in replies.items()},
             (float(np.mean(seconds)), 1.0),
@@ -90,6 +100,14 @@ class Separate(Method):
             next(iter(exports.values()))["spec"],
             models,
         )
+        return detailed(outcome, self.settings, plain_sum(replies), replies)
+
+    def _alike(self, replies: Mapping[str, Payload]) -> dict[str, Payload]:
+        """Replies with counts of the same shapes; who has others is a bad client."""
+        self.clients.agreed(
+            {name: {"shapes": shapes(one)} for name, one in replies.items()}, ["shapes"]
+        )
+        return {name: one for name, one in replies.items() if name not in self.clients.dropped}
 
 
 class Centralized(Separate):

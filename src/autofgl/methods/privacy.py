@@ -72,10 +72,25 @@ _SFGNN = (
     Learns("nobody", "features, edges, labels of single nodes, message passing of another client"),
 )
 
-WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
+_PREDICTIONS = Learns(
+    "server, of predictions",
+    "in the end, over all clients together, the confusion matrix and the histograms of scores and "
+    "confidences of validation and test nodes: how many nodes have which score, not whose they are "
+    "(`score_bins` makes them coarser or leaves them out, and with `--dp` there are none); with "
+    "another `objective` than accuracy what that takes of validation nodes, in every round; with "
+    "`class_weight=balanced` the training nodes of each class, which clients can tell too",
+    none="the same of each client",
+)
+
+_METHODS: dict[str, tuple[Learns, ...]] = {
     "centralized": (Learns("server", "everything: the graphs are pooled, nothing is private"),),
     "separate": (
-        Learns("server", "each client's node counts, losses and accuracies, and its final model"),
+        Learns(
+            "server",
+            "each client's node counts, losses and accuracies, its final model, and in the end its "
+            "confusion matrix and histograms of its scores; with another `objective` than accuracy "
+            "what that takes, in every round",
+        ),
         Learns("clients", "nothing about each other"),
         _NOBODY._replace(secure=""),
     ),
@@ -94,8 +109,8 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
         Learns(
             "server",
             "the population; federated loss and accuracy of each code; each client's validation "
-            "node count and preferred codes; with the objective `latency` the mean time of a "
-            "layer; the final weights",
+            "node count and preferred codes, neither with `--dp`; with the objective `latency` the "
+            "mean time of a layer; the final weights",
             none=_UPDATES,
         ),
         Learns(
@@ -179,3 +194,11 @@ WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
         _SFGNN[2],
     ),
 }
+
+#: What each party learns, by method. Where clients sum, all methods count predictions alike.
+WHO_LEARNS_WHAT: dict[str, tuple[Learns, ...]] = {
+    name: parties if len(parties) == 1 or name == "separate" else (
+        parties[0], _PREDICTIONS, *parties[1:],
+    )
+    for name, parties in _METHODS.items()
+}  # fmt: skip

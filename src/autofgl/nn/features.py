@@ -57,18 +57,27 @@ class InputFeatures:
         """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
         return self.matrix @ weight
 
+    @property
+    def device(self) -> torch.device:
+        """Where the entries are."""
+        return (self.matrix if isinstance(self.matrix, Tensor) else self.matrix.values).device
+
+    def to(self, device: torch.device) -> InputFeatures:
+        """The same on a device."""
+        return self if device == self.device else InputFeatures(self.matrix.to(device))
+
     def rows(self, index: Tensor) -> InputFeatures:
         """The features of some nodes ``[m, F]``, in the order of ``index`` (int64 ``[m]``)."""
         with constants():
             if isinstance(self.matrix, Tensor):
                 return InputFeatures(self.matrix.index_select(0, index))
             pattern, values = self.matrix.pattern, self.matrix.values
-            start = pattern.crow.long()
-            count = start.diff().index_select(0, index)
+            start = pattern.crow.index_select(0, index).long()
+            count = pattern.crow.index_select(0, index + 1).long() - start
             crow = torch.cat([count.new_zeros(1), count.cumsum(0)])
-            within = torch.arange(int(crow[-1])) - torch.repeat_interleave(crow[:-1], count)
-            entry = torch.repeat_interleave(start.index_select(0, index), count) + within
-            chosen = pattern.col.long().index_select(0, entry)
+            entry = torch.arange(int(crow[-1]), device=index.device)
+            entry += torch.repeat_interleave(start - crow[:-1], count, output_size=len(entry))
+            chosen = pattern.col.index_select(0, entry)
             part = SparsePattern.from_csr(crow, chosen, (len(index), pattern.shape[1]))
             return InputFeatures(SparseOperator(part, values.index_select(0, entry)))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor, nn
 
-    from autofgl.graphs.client_graph import ClientGraph
+    from autofgl.graphs.objects import GraphLike
     from autofgl.nn.models.base import GNN
 
 
@@ -89,6 +89,7 @@ def load_network(folder: str | Path, name: str | None = None) -> "GNN":
 
     network = description.get("networks", {}).get(chosen, description["network"])
     model = empty_network(spec_from_json(network))
+    model.scales_features = description["normalize_features"]
     path = folder / "model.safetensors"
     data = Manifest.read(folder).content(path.name)
     try:
@@ -136,21 +137,24 @@ class Predictions:
     labeled: int
 
 
-def predict(folder: str | Path, graph: "ClientGraph", client: str | None = None) -> Predictions:
+def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -> Predictions:
     """Classify every node of a graph with a finished run's network.
 
     Args:
         folder: The run folder.
-        graph: Any graph with the same features.
+        graph: Any graph with the same features: whatever :func:`autofgl.as_graph` takes.
         client: Whose network, where every client has its own.
 
     Raises:
         UserError: There is no model, or the graph does not fit it.
     """
+    from autofgl.graphs.objects import as_graph
     from autofgl.nn.models.spec import spec_from_json
 
     description = read_description(Path(folder))
-    width = spec_from_json(description["network"]).in_features
+    spec = spec_from_json(description["network"])
+    directed = description.get("directed", False)
+    graph, width = as_graph(graph, classes=spec.classes, directed=directed), spec.in_features
     if graph.num_features != width:
         wrong = f"{graph.name} has {graph.num_features} features per node"
         raise UserError(f"{wrong}, the model needs {width}")

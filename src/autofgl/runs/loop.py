@@ -25,8 +25,10 @@ from autofgl.runs.budget import Budget, Stopwatch
 from autofgl.runs.folder import RunFolder, history_lines
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.tasks.objectives import OBJECTIVES
 
-_FIGURES = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
+_JUDGED = tuple(f"val_{name}" for name in OBJECTIVES)
+_FIGURES = ("train_loss", "val_loss", *_JUDGED, "test_accuracy")
 
 
 class Recorder:

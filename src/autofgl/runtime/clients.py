@@ -20,6 +20,7 @@ from autofgl.federation import Federation, require
 from autofgl.federation.party import Context, Failure, Refused, Replies
 from autofgl.federation.payload import Payload, encode
 from autofgl.runtime.bounds import (
+    ROUNDING,
     VOTES,
     SumOutOfBounds,
     Suspects,
@@ -29,7 +30,7 @@ from autofgl.runtime.bounds import (
     sum_fault,
 )
 from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, within_bounds
-from autofgl.runtime.replies import SPENT, STATE, Form
+from autofgl.runtime.replies import SPENT, STATE, Array, Form
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
     Reveal,
@@ -398,9 +399,20 @@ class Clients:
 
     def count_nodes(self, tag: str, replies: Mapping[str, Payload]) -> list[int]:
         """The federation's training, validation and test nodes, from what clients count."""
-        total = self.total(tag, replies, "counts", {"counts": counts_form()})
-        counts = total["counts"] * COUNT_UNIT
-        return [round(float(count)) for count in counts]
+        return self.count(tag, replies, {"counts": counts_form()})["counts"]
+
+    def count_labels(self, tag: str, replies: Mapping[str, Payload]) -> tuple[list[int], list[int]]:
+        """The same, and the training nodes of each class, where clients count those too."""
+        forms = {"counts": counts_form(), "labels": Array((None,), -ROUNDING, 2.0**40)}
+        counts = self.count(tag, replies, forms)
+        return counts["counts"], counts["labels"]
+
+    def count(
+        self, tag: str, replies: Mapping[str, Payload], forms: Mapping[str, Form]
+    ) -> dict[str, list[int]]:
+        """Sums of what clients count, as whole numbers."""
+        total = self.total(tag, replies, "counts", forms)
+        return {name: [round(float(count)) for count in total[name] * COUNT_UNIT] for name in forms}
 
     def privacy(self) -> dict[str, Any]:
         """What the run has spent of its differential privacy, by the clients' own records."""
@@ -435,7 +447,10 @@ class Clients:
         try:
             yield
         except SecureSumError as error:
-            if reasons := "; ".join(f"{name}: {why}" for name, why in self._refusals.items()):
+            names: dict[str, list[str]] = {}
+            for name, why in self._refusals.items():
+                names.setdefault(why, []).append(name)
+            if reasons := "; ".join(f"{', '.join(of)}: {why}" for why, of in names.items()):
                 error.args = (f"{error} ({reasons})",)
             raise
 
@@ -495,11 +510,12 @@ class Summing:
         active = has_weight(vectors)
         return self.sums.protect(tag, vectors, reveal=reveal, active=active, told=digest)
 
-    def count(self, tag: str, counts: Any) -> Payload:
-        """What :meth:`Clients.count_nodes` adds up."""
+    def count(self, tag: str, counts: Any, labels: Any = None) -> Payload:
+        """What :meth:`Clients.count_nodes` adds up, or :meth:`Clients.count_labels`."""
         if self.private is not None:  # every client counts the same
             return self.private.constant(tag, {"counts": np.ones_like(counts)})
-        return self.contribute(tag, {"counts": counts / COUNT_UNIT})
+        more = {} if labels is None else {"labels": labels / COUNT_UNIT}
+        return self.contribute(tag, {"counts": counts / COUNT_UNIT, **more})
 
 
 def average(total: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,19 +10,22 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
 from autofgl.nn.features import InputFeatures
-from autofgl.nn.models.networks import build_network, empty_network
+from autofgl.nn.models.networks import build_network, empty_network, receptive_hops
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import DenseStructure, Structure
+from autofgl.runtime.batches import MOST_ENTRIES, Batch, MiniBatches, outputs_in_chunks
+from autofgl.runtime.device import fetch, send
 from autofgl.runtime.metrics import SPLITS, MetricSums
-from autofgl.runtime.settings import TrainSettings
+from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
+from autofgl.tasks.counts import Counts, prediction_counts
+from autofgl.tasks.losses import NodeLoss
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -40,6 +43,7 @@ class Inputs:
     structure: Structure
     nodes: Sequence[Tensor]
     labels: Sequence[Tensor]
+    origin: "Inputs | None" = None  # what was moved here
 
     @classmethod
     def of(cls, graph: ClientGraph, normalize_features: bool, dense: bool = False) -> "Inputs":
@@ -50,15 +54,29 @@ class Inputs:
         labels = torch.from_numpy(graph.y)
         return cls(features, structure, nodes, [labels[each] for each in nodes])
 
+    def to(self, device: torch.device) -> "Inputs":
+        """The same on a device; they know where they come from."""
+        if device == self.features.device:
+            return self
+        features, structure = self.features.to(device), self.structure.to(device)
+        nodes, labels = ([one.to(device) for one in many] for many in (self.nodes, self.labels))
+        return Inputs(features, structure, nodes, labels, origin=self)
+
     def without_test(self) -> "Inputs":
         """The same, but for the test nodes."""
-        nothing = torch.zeros(0, dtype=torch.int64)
+        nothing = self.nodes[2][:0]
         return replace(self, nodes=[*self.nodes[:2], nothing], labels=[*self.labels[:2], nothing])
 
 
 def masks_of(graph: ClientGraph) -> tuple[Bools, Bools, Bools]:
     """Training, validation and test mask."""
     return graph.train_mask, graph.val_mask, graph.test_mask
+
+
+def label_counts(graph: ClientGraph) -> npt.NDArray[np.float64]:
+    """Number of training nodes of each class, ``[C]``."""
+    labels = graph.y[graph.train_mask]
+    return np.bincount(labels, minlength=graph.classes).astype(np.float64)
 
 
 def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> InputFeatures:
@@ -68,22 +86,30 @@ def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> 
 
 
 class ClientData:
-    """A client's graph, the run's seed, and what networks need of the graph, laid out once."""
+    """A client's graph, the run's seed, and what networks need of the graph, laid out once and
+    moved to the device that they compute on.
+    """
 
-    def __init__(self, graph: ClientGraph, seed: int) -> None:
+    def __init__(self, graph: ClientGraph, seed: int, device: torch.device | None = None) -> None:
         self.graph = graph
         self.seed = seed
+        self.device = device or torch.device("cpu")
         self._inputs: dict[bool, Inputs] = {}
 
     def inputs(self, normalize_features: bool) -> Inputs:
         """The graph's inputs with features scaled or not."""
         if normalize_features not in self._inputs:
-            self._inputs[normalize_features] = Inputs.of(self.graph, normalize_features)
+            inputs = Inputs.of(self.graph, normalize_features).to(self.device)
+            self._inputs[normalize_features] = inputs
         return self._inputs[normalize_features]
 
     def counts(self) -> npt.NDArray[np.float64]:
         """Number of training, validation and test nodes, ``[3]``."""
         return np.array([mask.sum() for mask in masks_of(self.graph)], np.float64)
+
+    def label_counts(self) -> npt.NDArray[np.float64]:
+        """Number of training nodes of each class, ``[C]``."""
+        return label_counts(self.graph)
 
 
 class LocalModel:
@@ -109,17 +135,30 @@ class LocalModel:
         self.name = name
         self.spec = spec
         self.settings = settings
+        self.loss = NodeLoss.of(settings)
         self._seed = seed
         self._features, self._structure = inputs.features, inputs.structure
         self._nodes, self._labels = inputs.nodes, inputs.labels
+        self._origin = inputs.origin or inputs
+        self.device = inputs.features.device
         if weights is None:
             self.model = build_network(spec, torch_generator(seed, "weights"))
         else:
             self.model = empty_network(spec)
             self.load_weights(weights)
+        self.model.to(self.device)  # drawn on the CPU: the same weights on every device
         self._optimizer: torch.optim.Optimizer = torch.optim.Adam(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
+        self._batches = self._mini_batches(settings)
+
+    def _mini_batches(self, settings: TrainSettings) -> MiniBatches | None:
+        if not isinstance(settings, BatchSettings) or not settings.batch or not self.train_nodes:
+            return None
+        fanouts = settings.fanouts(receptive_hops(self.spec))
+        data = self._origin
+        training = (data.features, data.structure, data.nodes[0], data.labels[0])
+        return MiniBatches(*training, size=settings.batch, fanouts=fanouts, device=self.device)
 
     @property
     def train_nodes(self) -> int:
@@ -137,20 +176,27 @@ class LocalModel:
         return torch_generator(self._seed, "dropout", self.name, *names)
 
     def train(self, epochs: int, at: int) -> None:
-        """Local full-batch epochs. A client without training nodes leaves its weights alone."""
+        """Local epochs, each a step or one for every mini-batch. A client without training nodes
+        leaves its weights alone.
+        """
         generator = self.dropout_generator(at)
-        for _ in range(epochs if self.train_nodes else 0):
-            self.backward(generator)
-            self._optimizer.step()
+        for epoch in range(epochs if self.train_nodes else 0):
+            for batch in self._epoch(at, epoch):
+                self.backward(generator, batch)
+                self._optimizer.step()
 
     def gradient(self, at: int) -> Weights:
-        """Gradient of the mean training loss at the present weights; zero without such nodes."""
+        """Gradient of the mean training loss at the present weights; zero without such nodes.
+
+        With mini-batches it is that of the round's batch, which on average is the same.
+        """
         if self.train_nodes:
-            self.backward(self.dropout_generator(at))
+            batch = self._batches.at(at, self._seed, self.name) if self._batches else None
+            self.backward(self.dropout_generator(at), batch)
         else:
             self._optimizer.zero_grad(set_to_none=False)
         return {
-            name: np.zeros(value.shape, np.float32) if value.grad is None else _copy(value.grad)
+            name: np.zeros(value.shape, np.float32) if value.grad is None else fetch(value.grad)
             for name, value in self._trained()
         }
 
@@ -158,12 +204,25 @@ class LocalModel:
         """A gradient of zeros."""
         return {name: np.zeros(value.shape, np.float32) for name, value in self._trained()}
 
-    def backward(self, generator: torch.Generator) -> None:
-        """Gradients of the mean training loss into the parameters' ``grad``."""
+    def _epoch(self, at: int, epoch: int) -> Iterator[Batch | None]:
+        """The mini-batches of an epoch; one that stands for all nodes where there are none."""
+        if self._batches is None:
+            return iter([None])
+        return self._batches.epoch(self._seed, self.name, at, epoch)
+
+    def backward(self, generator: torch.Generator, batch: Batch | None = None) -> None:
+        """Gradients of the mean training loss into the parameters' ``grad``, over all training
+        nodes or those of a mini-batch.
+        """
         self.model.train()
         self._optimizer.zero_grad()
-        logits = self.model(self._features, self._structure, generator)
-        loss = F.cross_entropy(logits[self._nodes[0]], self._labels[0])
+        if batch is None:
+            logits = self.model(self._features, self._structure, generator=generator)
+            logits, labels = logits[self._nodes[0]], self._labels[0]
+        else:
+            labels = batch.labels
+            logits = self.model(batch.features, batch.structure, generator=generator)[: len(labels)]
+        loss = self.loss.mean(logits, labels)
         loss.backward()  # type: ignore[no-untyped-call]
 
     def step(self) -> None:
@@ -173,14 +232,14 @@ class LocalModel:
     def apply(self, gradient: Weights) -> None:
         """One optimizer step along a given gradient."""
         for name, parameter in self._trained():
-            parameter.grad = torch.from_numpy(gradient[name].astype(np.float32))
+            parameter.grad = send(gradient[name], parameter)
         self._optimizer.step()
 
     def descend(self, gradient: Weights) -> None:
         """One step against a given gradient, as long as it is."""
         with torch.no_grad():
             for name, parameter in self._trained():
-                parameter.sub_(torch.from_numpy(gradient[name].astype(np.float32)))
+                parameter.sub_(send(gradient[name], parameter))
 
     def evaluate(self) -> MetricSums:
         """Loss sum, correct predictions and count on each mask, ``[9]``.
@@ -188,18 +247,50 @@ class LocalModel:
         Raises:
             AutoFGLError: Training has diverged.
         """
+        return self.loss_sums(self.logits())
+
+    def evaluate_counting(
+        self, kinds: Sequence[str], splits: Sequence[str]
+    ) -> tuple[MetricSums, dict[str, Counts]]:
+        """As :meth:`evaluate`, and the predictions on some masks, counted in some ways; the first
+        axis of the counts is that of the masks.
+        """
         logits = self.logits()
+        return self.loss_sums(logits), self.counts_of(logits, kinds, splits)
+
+    def counts_of(
+        self, logits: Tensor, kinds: Sequence[str], splits: Sequence[str]
+    ) -> dict[str, Counts]:
+        """Outputs for all own nodes, counted by mask."""
+        masks = [SPLITS.index(split) for split in splits]
+        cells = self.settings.score_bins
+        rows = [
+            prediction_counts(logits[self._nodes[at]].cpu(), self._labels[at].cpu(), kinds, cells)
+            for at in masks
+        ]
+        return {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
+
+    def loss_sums(self, logits: Tensor) -> MetricSums:
+        """What :meth:`evaluate` gives, from the outputs for all own nodes."""
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes, labels in zip(sums, self._nodes, self._labels, strict=True):
-            row[:] = count_up(logits[nodes], labels)
+            row[:] = count_up(logits[nodes], labels, self.loss)
         if not np.isfinite(sums).all():
             raise AutoFGLError(f"the loss of {self.name} is no longer finite: lower 'lr'")
         return sums.reshape(-1)
 
     @torch.no_grad()
     def logits(self) -> Tensor:
-        """Outputs for all own nodes, without dropout, ``[n, classes]``."""
+        """Outputs for all own nodes, without dropout, ``[n, classes]``.
+
+        Where training goes by mini-batches, a graph too large for one pass is taken in chunks.
+        """
         self.model.eval()
+        most = MOST_ENTRIES // max(self.spec.hidden, self.spec.classes)
+        if self._batches and self._structure.num_nodes > most:
+            hops = receptive_hops(self.spec)
+            data, device = self._origin, self.device
+            return outputs_in_chunks(self.model, data.features, data.structure, hops, most, device)
         output: Tensor = self.model(self._features, self._structure)
         return output
 
@@ -209,20 +300,21 @@ class LocalModel:
 
     def weights(self) -> Weights:
         """A copy of the network's weights."""
-        return {name: _copy(value) for name, value in self.model.state_dict().items()}
+        return {name: _as_floats(value) for name, value in self.model.state_dict().items()}
 
     def load_weights(self, weights: Weights) -> None:
         """Overwrite the network's weights; whole numbers, as a mean has them, are rounded."""
         with torch.no_grad():
             for name, parameter in self.model.state_dict().items():
-                value = torch.from_numpy(np.array(weights[name], np.float32))
-                parameter.copy_(value if parameter.is_floating_point() else value.round())
+                whole = not parameter.is_floating_point()
+                value = np.rint(weights[name]) if whole else weights[name]
+                parameter.copy_(send(value, parameter))
 
     def buffers(self) -> Weights:
         """A copy of what a training pass changes besides the parameters."""
         names = self.model.tracked_buffers
         state = self.model.state_dict() if names else {}
-        return {name: _copy(state[name]) for name in names}
+        return {name: _as_floats(state[name]) for name in names}
 
     def load_buffers(self, buffers: Weights) -> None:
         """Overwrite them."""
@@ -281,18 +373,27 @@ class TrialModel(LocalModel):
         bound = LARGEST_GRADIENT
         return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
 
-    def evaluate(self) -> MetricSums:
+    def loss_sums(self, logits: Tensor) -> MetricSums:
         """Figures on training and validation nodes, ``[9]``; the worst if it has diverged."""
         counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
         sums = np.stack([WORST_LOSS * counts, 0 * counts, counts], axis=1)
         try:
-            figures = super().evaluate().reshape(len(SPLITS), 3)
+            figures = super().loss_sums(logits).reshape(len(SPLITS), 3)
         except AutoFGLError:
             self.diverged = True
         if not self.diverged:
             sums[:, 0] = np.minimum(sums[:, 0], figures[:, 0])
             sums[:, 1] = figures[:, 1]
         return sums.reshape(-1)
+
+    def counts_of(
+        self, logits: Tensor, kinds: Sequence[str], splits: Sequence[str]
+    ) -> dict[str, Counts]:
+        """Counted predictions; none once it has diverged."""
+        if not self.diverged:
+            return super().counts_of(logits, kinds, splits)
+        counts = super().counts_of(torch.zeros_like(logits), kinds, splits)
+        return {kind: np.zeros_like(values) for kind, values in counts.items()}
 
     def flags(self) -> dict[str, Any]:
         """A one under ``diverged`` once the network has come to nothing here.
@@ -302,11 +403,13 @@ class TrialModel(LocalModel):
         return {"diverged": np.array([float(self.diverged)])}
 
 
-def count_up(logits: Tensor, labels: Tensor) -> tuple[float, int, int]:
+def count_up(
+    logits: Tensor, labels: Tensor, loss_of: NodeLoss | None = None
+) -> tuple[float, int, int]:
     """Loss sum, correct predictions and number of some labeled nodes."""
     if not len(labels):
         return 0.0, 0, 0
-    loss = float(F.cross_entropy(logits, labels, reduction="sum"))
+    loss = float((loss_of or NodeLoss()).total(logits, labels))
     return loss, int((logits.argmax(1) == labels).sum()), len(labels)
 
 
@@ -325,7 +428,7 @@ def all_finite(arrays: Iterable[Any]) -> bool:
     return all(bool(np.isfinite(array).all()) for array in arrays)
 
 
-def _copy(tensor: Tensor) -> Any:
+def _as_floats(tensor: Tensor) -> Any:
     """The values as floats: whole numbers, such as BatchNorm's count, are averaged too."""
-    array = tensor.detach().numpy().copy()
+    array = fetch(tensor)
     return array if array.dtype.kind == "f" else array.astype(np.float32)

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 
 from autofgl.errors import UserError
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory
+from autofgl.federation.party import Context, PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.networks import check_network, count_parameters, empty_network
 from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
+from autofgl.runtime.device import choose_device
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.private import check_privacy, is_private
@@ -117,8 +118,12 @@ class Method(ABC):
         cls, graph: ClientGraph, settings: Any, seed: int, secure: str = "none"
     ) -> PartyFactory:
         """Builds the client side on one client's graph: it serves the method's ways of sharing."""
-        data = ClientData(graph, seed)
-        return lambda context: cls.Client(context, data, cls.ways, settings, secure)
+
+        def build(context: Context) -> RoundClient:
+            data = ClientData(graph, seed, choose_device(context.device))
+            return cls.Client(context, data, cls.ways, settings, secure)
+
+        return build
 
     @property
     def rounds(self) -> int:

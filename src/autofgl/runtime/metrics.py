@@ -6,7 +6,7 @@ number of training, validation or test nodes, and one with none weighs nothing).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,7 +21,11 @@ SIZE = 3 * len(SPLITS)
 
 @dataclass(frozen=True)
 class Metrics:
-    """Mean loss and accuracy on each mask; zero where there are no nodes."""
+    """Mean loss and accuracy on each mask; zero where there are no nodes.
+
+    ``objective`` is what is compared on validation nodes, ``val_objective`` its value unless it is
+    the accuracy.
+    """
 
     train_loss: float
     train_accuracy: float
@@ -30,6 +34,8 @@ class Metrics:
     test_loss: float
     test_accuracy: float
     val_nodes: int
+    objective: str = "accuracy"
+    val_objective: float = 0.0
 
     @classmethod
     def of(cls, sums: MetricSums) -> "Metrics":
@@ -38,13 +44,25 @@ class Metrics:
         nodes = np.maximum(count, 1.0)
         names = [f"{split}_{figure}" for split in SPLITS for figure in ("loss", "accuracy")]
         values = np.stack([loss / nodes, correct / nodes], axis=1).ravel().tolist()
-        return cls(**dict(zip(names, values, strict=True)), val_nodes=round(float(count[1])))
+        figures: dict[str, Any] = dict(zip(names, values, strict=True))
+        return cls(**figures, val_nodes=round(float(count[1])))
+
+    @property
+    def score(self) -> float:
+        """What rounds, trials and networks compete by on validation nodes: the more, the better."""
+        return self.val_accuracy if self.objective == "accuracy" else self.val_objective
+
+    def judged_by(self, objective: str, value: float) -> "Metrics":
+        """The same, compared by another figure than accuracy."""
+        return replace(self, objective=objective, val_objective=value)
 
     def row(self) -> dict[str, float]:
         """The columns of the history."""
         columns = asdict(self)
-        del columns["val_nodes"]
-        return columns
+        for key in ("val_nodes", "objective", "val_objective"):
+            del columns[key]
+        judged = self.objective != "accuracy"
+        return {**columns, f"val_{self.objective}": self.val_objective} if judged else columns
 
 
 def scale_down(sums: MetricSums, totals: Sequence[int]) -> MetricSums:
@@ -73,16 +91,31 @@ def client_accuracies(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
     return {"client_val_accuracy": accuracies} if accuracies else {}
 
 
+def train_losses(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Mean training loss of each client that has training nodes; ``parts`` as above."""
+    losses = {}
+    for name, vectors in parts.items():
+        loss, _, count = vectors["metrics"][:SIZE].reshape(len(SPLITS), 3)[SPLITS.index("train")]
+        if count > 0:
+            losses[name] = float(loss / count)
+    return losses
+
+
 @dataclass
 class BestRound:
     """Remembers the best round so far, by validation, and counts those without a lower loss."""
 
-    select: str  # accuracy (the loss breaks ties), loss or last
+    select: str  # objective, accuracy (the loss breaks ties of both), loss or last
     round: int = -1
     accuracy: float = -1.0
     loss: float = float("inf")
     lowest_loss: float = float("inf")
     since_lower_loss: int = 0
+    score: float = -1.0
+
+    def figure(self, kind: str) -> float:
+        """The best round's ``accuracy``, or the objective."""
+        return self.accuracy if kind == "accuracy" else self.score
 
     def update(self, at: int, metrics: Metrics) -> bool:
         """Take in a round's metrics; true if it is the best so far."""
@@ -92,8 +125,11 @@ class BestRound:
         self.lowest_loss = min(self.lowest_loss, loss)
         if self.select == "accuracy":
             better = (accuracy, -loss) > (self.accuracy, -self.loss)
+        elif self.select == "objective":
+            better = (metrics.score, -loss) > (self.score, -self.loss)
         else:
             better = self.select == "last" or loss < self.loss
         if better or not metrics.val_nodes:
             self.round, self.accuracy, self.loss = at, accuracy, loss
+            self.score = metrics.score
         return better or not metrics.val_nodes

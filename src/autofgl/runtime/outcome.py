@@ -30,6 +30,8 @@ class Outcome:
         extra: More for ``result.json``.
         files: More for the run folder, by name.
         specs: JSON form of each of the networks in ``models``, where they differ.
+        objective: What was compared on validation nodes.
+        metrics: Figures of validation and of test nodes by name; none with differential privacy.
     """
 
     test_accuracy: float
@@ -43,6 +45,15 @@ class Outcome:
     extra: dict[str, Any] = field(default_factory=dict)
     files: dict[str, bytes] = field(default_factory=dict)
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    objective: str = "accuracy"
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def score(self) -> float:
+        """What networks are compared by on validation nodes: the more, the better."""
+        if self.objective == "accuracy":
+            return self.val_accuracy
+        return float(self.metrics["val"].get(self.objective, 0.0))
 
     @classmethod
     def of(

@@ -62,7 +62,8 @@ def check_privacy(settings: Any, secure: str, parties: Sequence[str]) -> None:
         )
     if settings.releases is None:
         raise UserError(
-            "with these settings clients tell more than sums, which --dp epsilon would not cover"
+            "with these settings clients tell more than sums, and --dp epsilon would not cover "
+            f"{settings.beyond_sums}"
         )
     if settings.dp_delta * len(parties) >= 1:
         raise UserError(
@@ -191,6 +192,18 @@ def _untimed(values: Any, clients: int) -> Bounded:
     return np.array([0.0, float(clients)]), np.zeros_like(values)
 
 
+def _losses(values: Any, clients: int) -> Bounded:
+    """Mean losses of several networks."""
+    del clients
+    return values, np.full_like(values, LARGEST_LOSS)
+
+
+def _shares(values: Any, clients: int) -> Bounded:
+    """Accuracies of several networks."""
+    del clients
+    return values, np.ones_like(values)
+
+
 def _untold(values: Any, clients: int) -> Bounded:
     del clients
     return np.zeros_like(values), np.zeros_like(values)
@@ -203,6 +216,8 @@ FIGURES: dict[str, Callable[[Any, int], Bounded]] = {
     "own": _own,
     "seconds": _untimed,
     "diverged": _untold,
+    "losses": _losses,
+    "correct": _shares,
 }
 #: Parts of an update that are no part of its average.
 UNTOLD = ("labels", "query_loss", "cost", "loss")

@@ -141,7 +141,8 @@ class RecipeSearch(Method):
         return [self.final_recipe(Recipe.parse(one.candidate)) for one in best]
 
     def _loss(self, best: BestRound) -> float:
-        return float(fitness(best.loss, best.accuracy, self.settings.fitness))
+        kind = self.settings.fitness
+        return float(fitness(best.loss, best.figure(kind), kind))
 
     def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
         settings = self.settings

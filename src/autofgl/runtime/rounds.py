@@ -21,16 +21,21 @@ from autofgl.federation.party import Context, Party, Refused, Replies, require_l
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
-from autofgl.runtime.local_model import ClientData
-from autofgl.runtime.metrics import (
-    BestRound,
-    client_accuracies,
+from autofgl.runtime.details import (
+    detail_forms,
+    detailed,
+    objective_forms,
+    without_objective,
 )
+from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.metrics import BestRound, client_accuracies, train_losses
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Scalar, Truth
+from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
+from autofgl.tasks.losses import balanced_weights
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
@@ -40,6 +45,8 @@ CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far, in so many rounds, makes a client suspect.
 CLIMBED, CLIMBING = 1.2, 3
 #: What a client's state says of where it is: the stages that it had, and the present one.
+#: What of a round's message all clients are told alike that only evaluate.
+_TOLD = ("stage", "round", "totals", "contribute", "class_weights")
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
@@ -125,7 +132,7 @@ class RoundClient(Summing, Party):
         Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``.
         """
         self._enter(payload)
-        counts = self.count(f"{self._stage}start", self.data.counts())
+        counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         reference = {"reference": self.sharing.reference()} if self.private else {}
         network = self.sharing.fingerprint()
         return {"counts": counts, **reference, **({"network": network} if network else {})}
@@ -141,6 +148,7 @@ class RoundClient(Summing, Party):
         """
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
+        self._weigh_classes(payload)
         refused = self.take(payload)
         self._late = payload.get("late", False)
         figures = sharing.figures(payload)
@@ -151,7 +159,7 @@ class RoundClient(Summing, Party):
         update = sharing.update(payload) if trains else {}
         reply = {**refused, **(sharing.after(payload) if payload["contribute"] else {})}
         same = {key: value for key, value in payload.items() if key != "train"}
-        about = {key: payload[key] for key in ("stage", "round", "totals", "contribute")}
+        about = {key: payload[key] for key in _TOLD if key in payload}
         if sharing.one_sum and (figures or update):
             kind, told = ("update", same) if update else ("metrics", about)
             sent = self.contribute(
@@ -186,8 +194,11 @@ class RoundClient(Summing, Party):
         sessions measure the same, and the name of a sum stands for one sum.
         """
         sharing = self.sharing
+        self._weigh_classes(payload)
         sharing.settle(payload)
         report = sharing.final_figures(payload)
+        if self.private is None:  # no noise would cover the counts
+            report = {**without_objective(report), **sharing.details()}
         seconds = {"seconds": np.array([sharing.local.inference_seconds(), 1.0])}
         tag = f"{self._stage}conclude"
         if self._secure == "none":
@@ -247,9 +258,18 @@ class RoundClient(Summing, Party):
         self._round = payload["round"]
         self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
 
+    def label_counts(self) -> Any:
+        """Training nodes of each class, if the loss is to be balanced by them."""
+        return self.data.label_counts() if self.settings.class_weight == "balanced" else None
+
     @property
     def _place(self) -> str:
         return f"{self._stage}{self._round}"
+
+    def _weigh_classes(self, payload: Payload) -> None:
+        """Take the weights of the classes, if the server has told any."""
+        if "class_weights" in payload:
+            self.sharing.weigh_classes(payload["class_weights"])
 
     def _common(self) -> Payload:
         own = saved_state(self, self.common)
@@ -292,9 +312,11 @@ class RoundEngine(Saved):
         "sharing",
         "_usual",
         "_losses",
+        "_reversals",
         "_message",
         "_each",
         "reference",
+        "_class_weights",
     )
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
@@ -308,10 +330,12 @@ class RoundEngine(Saved):
         self._usual = UsualDistance()
         self._losses: list[float] = []
         self._climbing = 0
+        self._reversals = ReversalCheck()
         self._sound: set[str] = set()
         self._sealed_by: tuple[str, ...] = ()
         self._message: Payload = {}
         self._each: dict[str, Payload] = {}
+        self._class_weights: list[float] = []
         #: With differential privacy, the weights that the clients' updates are changes of.
         self.reference: dict[str, Any] | None = None
 
@@ -348,7 +372,11 @@ class RoundEngine(Saved):
         replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         require_same_network(replies)
         self.parties = sorted(replies)
-        self.totals = clients.count_nodes(f"{self.stage}start", replies)
+        if self.sharing.settings.class_weight == "balanced":
+            self.totals, labels = clients.count_labels(f"{self.stage}start", replies)
+            self._class_weights = balanced_weights(labels)
+        else:
+            self.totals = clients.count_nodes(f"{self.stage}start", replies)
         if clients.private:
             self.reference = next(iter(replies.values()))["reference"]
         self.sharing.begin(replies)
@@ -363,6 +391,7 @@ class RoundEngine(Saved):
             return self._refuse(error)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
         self._watch(row.get("train_loss"), replies.ok)
+        self._compare(total, replies.ok)
         row |= self.sharing.aggregate(total, replies.ok)
         row["clients"] = len(chosen & set(replies.ok))
         key = "update" if self.sharing.one_sum else "metrics"
@@ -386,16 +415,25 @@ class RoundEngine(Saved):
         clients = self.sharing.clients
         self.evaluate_last(report=not clients.private)
         message: Payload = {"totals": self.totals, "stage": self.stage, **clients.session()}
+        message |= self._weights_of_classes
         message |= self.sharing.settle(self.best.round == self.round)
         form = CONCLUDE.having(**self.sharing.conclude_fields)
         replies = self._call("conclude", message, self.sharing.settle_each(), form).ok
         seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)
         forms |= {} if "session" in message else seconds
+        if not clients.private:
+            forms |= detail_forms(
+                self.sharing.settings, self.totals, self.sharing.kinds, self._most
+            )
         total = clients.total(f"{self.stage}conclude", replies, "report", forms)
         if "session" in message:
             tag = f"{self.stage}seconds-{message['session']}"
             total |= clients.total(tag, replies, "seconds", seconds)
-        return self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
+        outcome = self.sharing.outcome(Ending(replies, total, self.totals, self.best.round))
+        settings, kind = self.sharing.settings, self.sharing.result_kind
+        if clients.private:
+            return outcome
+        return detailed(outcome, settings, total, clients.own_parts(replies, "report"), kind)
 
     def catch_up(self, names: Sequence[str]) -> None:
         """Bring clients up to date that missed rounds of this training, so that they go on with
@@ -416,6 +454,7 @@ class RoundEngine(Saved):
         """A round's call and its sums: figures by name, and the update by name or ``sealed``."""
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
+        about |= self._weights_of_classes
         if contribute and not chosen and clients.secure != "none":
             about["update"] = False
         if not report or (clients.private and contribute):
@@ -436,7 +475,8 @@ class RoundEngine(Saved):
         """What the replies to a round add up to."""
         sharing, clients = self.sharing, self.sharing.clients
         total: dict[str, Any] = {}
-        figures, share = sharing.figure_forms(self._most), sharing.share_form(self._most)
+        figures = sharing.figure_forms(self._most) | self._objective_forms
+        share = sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
             total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics", figures)
         if any("update" in reply for reply in replies.ok.values()):
@@ -456,7 +496,18 @@ class RoundEngine(Saved):
     @property
     def _figure_names(self) -> set[str]:
         """What is a figure in a sum of figures and update."""
-        return {*self.sharing.figure_forms(self._most), "diverged"}
+        return {*self.sharing.figure_forms(self._most), *self._objective_forms, "diverged"}
+
+    @property
+    def _objective_forms(self) -> dict[str, Form]:
+        """What the sums for the objective can be."""
+        sharing = self.sharing
+        return objective_forms(sharing.settings, self.totals, sharing.kinds, self._most)
+
+    @property
+    def _weights_of_classes(self) -> Payload:
+        """What clients are told of the weights of the classes, if the loss is balanced."""
+        return {"class_weights": self._class_weights} if self._class_weights else {}
 
     @property
     def _most(self) -> float:
@@ -498,6 +549,26 @@ class RoundEngine(Saved):
             tag, reason = f"{self.stage}metrics-{self.round}", "the training loss climbs"
             clients.spoiled(SumOutOfBounds(tag, reason, tuple(replies)))
 
+    def _compare(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> None:
+        """Leave clients out whose updates go against what they report, where the server sees both;
+        a network on trial may diverge.
+        """
+        clients, center = self.sharing.clients, self.sharing.center()
+        if clients.secure != "none" or "trial" in self._message or center is None:
+            return
+        step = self.sharing.step_of(total)
+        if step is None:
+            self._reversals.interrupt()
+            return
+        parts = clients.own_parts(replies, "update")
+        near = {name: average(part) for name, part in parts.items() if name not in clients.far}
+        start = flattened(center) if center else 0.0
+        sent = {name: flattened(one) - start for name, one in near.items() if one}
+        losses = train_losses(clients.own_parts(replies, "metrics"))
+        reason = "its updates go the opposite way of what lowers its own loss"
+        found = self._reversals.observe(sent, losses, step, gradients=not center)
+        clients.leave_out(dict.fromkeys(found, reason), len(replies))
+
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
         center = self.sharing.center()
@@ -516,6 +587,7 @@ class RoundEngine(Saved):
         """A round whose sums are nonsense: nothing changes but who is in the next one."""
         self.sharing.clients.spoiled(error)
         self.sharing.skip()
+        self._reversals.interrupt()
         row: Row = {"round": self.round, "refused": str(error)}
         row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
         return {**row, "clients": len(self.sharing.clients.names)}
@@ -540,6 +612,8 @@ class RoundEngine(Saved):
             return dict.fromkeys(_UNREPORTED)
         self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
+        for name in self._objective_forms:  # no part of an update
+            total.pop(name, None)
         self.sharing.keep(self.best.update(at, metrics))
         return row
 

@@ -4,13 +4,21 @@ Each class here is a group of settings; a method's own class derives from the gr
 Nothing here needs torch, so that a mistake in the command line is answered at once.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from autofgl import plugins
-from autofgl.errors import unknown_name
+from autofgl.errors import UserError, unknown_name
 from autofgl.secure.accountant import Releases
+from autofgl.tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
@@ -85,6 +93,9 @@ class TrainSettings(BaseModel):
     #: Settings that are the server's own affair, such as names of its files: no site reads them.
     server_only: ClassVar[tuple[str, ...]] = ()
 
+    #: What settings are that are not given, with an objective other than accuracy.
+    by_objective: ClassVar[dict[str, str]] = {"select": "objective"}
+
     protocol: Literal["regularized", "plain"] = "regularized"
     """plain: no dropout, no weight decay, features as they are, unless one of them is set"""
     hidden: Count = 64
@@ -101,9 +112,25 @@ class TrainSettings(BaseModel):
     """rounds of the federation"""
     patience: Whole = 0
     """stop early when validation loss has not improved for this many rounds; 0: never"""
-    select: Literal["accuracy", "loss", "last"] = "loss"
-    """which round's weights are kept: best validation accuracy (the loss breaks ties), lowest
-    validation loss, or the last"""
+    select: Literal["objective", "accuracy", "loss", "last"] = "loss"
+    """which round's weights are kept: best objective or accuracy on validation nodes (the loss
+    breaks ties), lowest validation loss, or the last; with an objective other than accuracy, that
+    is the default"""
+    objective: Literal[
+        "accuracy", "balanced_accuracy", "macro_f1", "auroc", "average_precision"
+    ] = "accuracy"
+    """what rounds and searches are judged by on validation nodes; with two classes, auroc and
+    average_precision are those of class 1, with more the mean over classes against the rest"""
+    loss: Literal["cross_entropy", "focal"] = "cross_entropy"
+    """what is minimized; reported losses are the same"""
+    focal_gamma: NonNegative = 2.0
+    """loss=focal: how much less nodes count that are classified well"""
+    class_weight: Literal["none", "balanced"] = "none"
+    """balanced: every class weighs the same in the loss, whatever its share of all clients'
+    training nodes, which are counted by a sum"""
+    score_bins: int = Field(default=8192, ge=0, le=1 << 20)
+    """cells of the histograms of scores, all classes together, from which auroc and
+    average_precision follow; 0: no histograms and no such figures"""
     checkpoint_every: Count = 25
     """rounds between checkpoints"""
 
@@ -127,7 +154,57 @@ class TrainSettings(BaseModel):
         for key, values in cls.renamed_values.items():
             if isinstance(given.get(key), str):
                 given[key] = values.get(given[key], given[key])
+        if given.get("objective", "accuracy") != "accuracy":
+            given = {**cls.by_objective, **given}
         return {**PLAIN, **given} if given.get("protocol") == "plain" else given
+
+    @model_validator(mode="after")
+    def _check_objective(self) -> Self:
+        """Refuse an objective without what it is made of, and what no noise would cover."""
+        if OBJECTIVES[self.objective] == "scores" and not self.score_bins:
+            raise UserError(f"objective={self.objective} needs score_bins, which is 0")
+        if getattr(self, "dp_epsilon", 0):
+            for key in ("objective", "class_weight"):
+                if getattr(self, key) != type(self).model_fields[key].default:
+                    raise UserError(
+                        f"{key}={getattr(self, key)} needs counts that differential privacy "
+                        "leaves out: run without --dp"
+                    )
+        return self
+
+
+class BatchSettings(BaseModel):
+    """Mini-batches of nodes, each with a sample of its neighborhood."""
+
+    model_config = CONFIG
+
+    batch: Whole = 0
+    """training nodes in a mini-batch; 0: all at once. Local epochs go through all batches; a round
+    that averages gradients takes the next one"""
+    fanout: str = ""
+    """neighbors that a node draws at each hop of a mini-batch, such as 10,10; the last number goes
+    on for networks that look farther, and 0 (or none given) stands for all"""
+
+    @field_validator("fanout", mode="before")
+    @classmethod
+    def _check_fanout(cls, given: Any) -> str:
+        parts = given if isinstance(given, list | tuple) else str(given).split(",")
+        words = [str(part).strip() for part in parts]
+        if words != [""] and not all(word.isascii() and word.isdigit() for word in words):
+            raise ValueError("give a number of neighbors for each hop, such as 10,10")
+        return ",".join(words)
+
+    @field_validator("fanout")
+    @classmethod
+    def _check_batch(cls, fanout: str, info: ValidationInfo) -> str:
+        if fanout and info.data.get("batch") == 0:
+            raise ValueError("it samples the neighbors of mini-batches: give batch=1024, say")
+        return fanout
+
+    def fanouts(self, hops: int) -> list[int]:
+        """Neighbors to draw at each of so many hops; 0: all."""
+        given = [int(word) for word in self.fanout.split(",") if word] or [0]
+        return (given + given[-1:] * hops)[:hops]
 
 
 class ClientsSettings(BaseModel):
@@ -162,6 +239,11 @@ class ClientsSettings(BaseModel):
         """Sums that a whole run releases; none if nothing would say how large their values are."""
         return None
 
+    @property
+    def beyond_sums(self) -> str:
+        """Where a run has no :attr:`releases`, what clients tell besides sums, and what to do."""
+        return "what clients tell besides sums with a bound"
+
 
 class AveragingSettings(BaseModel):
     """How often and what clients exchange for one common model."""
@@ -188,15 +270,16 @@ class TrialSettings(BaseModel):
 
     model_config = CONFIG
 
+    by_objective: ClassVar[dict[str, str]] = {"select": "objective", "fitness": "objective"}
+
     candidates: Count = 200
     """networks to try"""
     candidate_rounds: Count = 50
     """training rounds of each"""
     finalists: Count = 3
     """number of best networks to train fully; federated validation picks one"""
-    fitness: Literal["loss", "accuracy"] = "accuracy"
-    """what networks are compared by on validation nodes; of equally accurate ones the lower loss is
-    better"""
+    fitness: Literal["objective", "accuracy", "loss"] = "accuracy"
+    """what networks are compared by on validation nodes; of equals the lower loss is better"""
 
     @property
     def releases(self) -> Releases | None:
@@ -212,11 +295,11 @@ class TrialSettings(BaseModel):
         return self.candidates * self.candidate_rounds + self.finalists * rounds
 
 
-class AloneSettings(TrainSettings, NetworkSettings):
+class AloneSettings(BatchSettings, TrainSettings, NetworkSettings):
     """A fixed network, trained without a federation."""
 
 
-class FederatedTraining(AveragingSettings, ClientsSettings, TrainSettings):
+class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, TrainSettings):
     """Any network, trained by a federation."""
 
     dp_clip: Positive = 10.0

@@ -4,7 +4,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,11 +15,19 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.bounds import metrics_form, share_form
 from autofgl.runtime.clients import Clients
+from autofgl.runtime.details import (
+    DETAILED,
+    detail_kinds,
+    objective_kinds,
+    to_units,
+    with_objective,
+)
 from autofgl.runtime.local_model import ClientData, LocalModel
 from autofgl.runtime.metrics import SIZE, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import OWN, Form
+from autofgl.runtime.reversal import Flat
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import Reveal
 from autofgl.seeding import numpy_generator
@@ -51,14 +59,19 @@ class SharingClient(ABC):
     #: Attributes that a checkpoint has.
     saved: ClassVar[tuple[str, ...]] = ("local",)
 
+    def weigh_classes(self, weights: Sequence[float]) -> None:
+        """Balance the loss by weights of the classes, before anything is trained or evaluated."""
+        self.local.loss = self.local.loss.with_weights(weights)
+
     @abstractmethod
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
 
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
-        metrics = scale_down(self.local.evaluate(), payload["totals"])
-        return {"metrics": metrics, **self.local.flags()}
+        sums, counts = self.local.evaluate_counting(objective_kinds(self.local.settings), ["val"])
+        metrics = scale_down(sums, payload["totals"])
+        return {"metrics": metrics, **to_units(counts, "val_"), **self.local.flags()}
 
     def accepts(self, opened: Mapping[str, Any], late: bool) -> bool:  # noqa: ARG002
         """Whether a summed update that clients open can be one; all of them decide alike.
@@ -82,11 +95,16 @@ class SharingClient(ABC):
         """Figures of the final weights."""
         return self.figures(payload)
 
+    def details(self) -> dict[str, Any]:
+        """Counted predictions of the final weights on validation and test nodes."""
+        kinds = detail_kinds(self.local.settings)
+        return to_units(self.local.counts_of(self.local.logits(), kinds, DETAILED))
+
     def describe(self, graph: ClientGraph) -> Payload:
         """Sizes and figures, as a client tells them in the clear."""
         return {
             "nodes": graph.num_nodes,
-            "edges": graph.num_edges // 2,
+            "edges": graph.num_links,
             "metrics": self.local.evaluate(),
         }
 
@@ -141,6 +159,9 @@ class SharingServer(ABC):
     #: What else a client answers to a round and at the end.
     round_fields: ClassVar[Mapping[str, Form]] = {}
     conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}
+    #: How many kinds of weights clients count predictions of, and which of them the result is of.
+    kinds: ClassVar[int] = 1
+    result_kind: int = 0
     #: Whether only clients have what all of them have alike, so that one that missed some rounds
     #: needs it from another.
     common_at_clients: bool = False
@@ -194,12 +215,20 @@ class SharingServer(ABC):
         """
         return None
 
+    def step_of(self, total: Mapping[str, Any]) -> Flat | None:  # noqa: ARG002
+        """The step that the weights of all clients take by a summed update, where their losses
+        depend on these weights alone; None elsewhere. Where the server sees single updates, it
+        tells by it whether they are reversed; asked once in a round.
+        """
+        return None
+
     def skip(self) -> None:  # noqa: B027
         """A round was refused: the next one begins where it began."""
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
         """Columns of the history from summed figures, and the metrics that rounds compete by."""
         metrics = Metrics.of(scale_up(np.asarray(figures["metrics"]), totals))
+        metrics = with_objective(metrics, self.settings, figures)
         return dict(metrics.row()), metrics
 
     def keep(self, best: bool) -> None:  # noqa: B027

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from autofgl.federation.payload import Payload
+from autofgl.runtime.device import fetch
 
 
 class Saved:
@@ -49,7 +50,7 @@ def restore_state(owner: Any, names: tuple[str, ...], state: Payload) -> None:
 def moments(optimizer: torch.optim.Optimizer) -> Payload:
     """Copies of an optimizer's moments, by the number of their parameter."""
     return {
-        str(index): {key: value.numpy().copy() for key, value in entry.items()}
+        str(index): {key: fetch(value) for key, value in entry.items()}
         for index, entry in optimizer.state_dict()["state"].items()
     }
 
@@ -71,7 +72,7 @@ def _packed(value: Any) -> Any:
     if isinstance(value, torch.optim.Optimizer):
         return moments(value)
     if isinstance(value, torch.Tensor):
-        return value.detach().numpy().copy()
+        return fetch(value)
     return sorted(value) if isinstance(value, set | frozenset) else value
 
 

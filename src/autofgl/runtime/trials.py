@@ -18,11 +18,12 @@ from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.search.bayes import MedianRule
+from autofgl.tasks.objectives import OBJECTIVES
 
 #: Columns of a trial's round that go into the history; those of test nodes are none of them.
 _COLUMNS = (
-    "train_loss", "train_accuracy", "val_loss", "val_accuracy", "mean_val_accuracy", "clients",
-    "failed",
+    "train_loss", "train_accuracy", "val_loss", *(f"val_{name}" for name in OBJECTIVES),
+    "mean_val_accuracy", "clients", "failed",
 )  # fmt: skip
 
 
@@ -36,6 +37,7 @@ class Trial:
     val_loss: float
     rounds: int
     ending: str  # done, pruned (ended early), diverged, or failed (a client was lost)
+    score: float = 0.0  # the objective on validation nodes
 
     @property
     def useful(self) -> bool:
@@ -51,12 +53,12 @@ def distinct(trials: Sequence[Trial]) -> list[Trial]:
     return list(first.values())
 
 
-def fitness(losses: Any, accuracies: Any, kind: str) -> Any:
-    """A validation figure, ``loss`` or ``accuracy``, as something to be minimized.
+def fitness(losses: Any, scores: Any, kind: str) -> Any:
+    """A validation figure, ``loss`` or another that is at most 1, as something to be minimized.
 
-    Of equally accurate networks the one with the lower loss is better.
+    Of networks that are equal in the latter the one with the lower loss is better.
     """
-    return losses if kind == "loss" else 1 - accuracies + 1e-6 * losses
+    return losses if kind == "loss" else 1 - scores + 1e-6 * losses
 
 
 class Trials:
@@ -166,8 +168,10 @@ class Trials:
             return row, "failed"
         if training.diverged:
             return row, "diverged"
-        told = row.get("mean_val_accuracy") is not None  # unless the round was refused
-        if told and self._rule is not None and self._rule.hopeless(1 - row["mean_val_accuracy"]):
+        objective = training.sharing.settings.objective
+        column = "mean_val_accuracy" if objective == "accuracy" else f"val_{objective}"
+        told = row.get(column) is not None  # unless the round was refused
+        if told and self._rule is not None and self._rule.hopeless(1 - row[column]):
             return row, "pruned"
         if not training.done:
             return row, ""
@@ -180,7 +184,8 @@ class Trials:
             self._rule.end()
         best = training.best
         loss = float(self._loss(best)) if useful else math.inf
-        trial = Trial(self._candidate, loss, best.accuracy, best.loss, training.round, ending)
+        figures = (best.accuracy, best.loss, training.round)
+        trial = Trial(self._candidate, loss, *figures, ending, best.score)
         self.over.append(trial)
         self._training = None
         return trial
@@ -236,6 +241,7 @@ class FinalTraining:
             {
                 **named(recipe),
                 "val_accuracy": outcome.val_accuracy,
+                f"val_{outcome.objective}": outcome.score,
                 "val_loss": outcome.extra["val_loss"],
                 "parameters": outcome.parameters,
             }
@@ -287,7 +293,10 @@ class FinalTraining:
 
 @dataclass(frozen=True)
 class Score:
-    """A trained network: its validation figures and its size."""
+    """A trained network: its validation figures and its size.
+
+    In place of the accuracy stands whatever the objective is.
+    """
 
     accuracy: float
     loss: float
@@ -304,7 +313,7 @@ def most_accurate_first(networks: Sequence[Score]) -> list[int]:
 
 def most_accurate(outcomes: list[Outcome]) -> int:
     """Which of several trained networks is the best by federated validation."""
-    networks = [Score(one.val_accuracy, one.extra["val_loss"]) for one in outcomes]
+    networks = [Score(one.score, one.extra["val_loss"]) for one in outcomes]
     return most_accurate_first(networks)[0]
 
 
@@ -313,7 +322,8 @@ def smallest_of_the_best_first(networks: Sequence[Score], nodes: int) -> list[in
     others by accuracy.
 
     The one-standard-error rule (Breiman et al., Classification and Regression Trees, 1984): the
-    accuracy a on ``nodes`` nodes has a standard error of sqrt(a (1 - a) / nodes).
+    accuracy a on ``nodes`` nodes has a standard error of sqrt(a (1 - a) / nodes), and another
+    objective is taken to have the same.
     """
     order = most_accurate_first(networks)
     if not order:

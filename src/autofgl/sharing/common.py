@@ -31,8 +31,10 @@ from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import TAKE, Array, Form, export_form
+from autofgl.runtime.reversal import Flat, FollowedAdam, flattened
 from autofgl.runtime.settings import model_spec, own_code, own_layers
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.secure.plain import readable
 
 #: The smallest network of the search space: what a client has before it is given another.
 SMALLEST = "identity | - | identity"
@@ -197,7 +199,7 @@ class CommonClient(SharingClient):
 class CommonServer(SharingServer):
     """Averages what the clients send, or seals the summed gradient for them."""
 
-    saved = ("_handout", "_best_weights")
+    saved = ("_handout", "_best_weights", "_followed")
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -211,6 +213,7 @@ class CommonServer(SharingServer):
         self._keeps_buffers = getattr(settings, "buffers", "average") == "local"
         self._kept = False
         self._best_weights: Weights | None = None
+        self._followed = FollowedAdam(settings.lr, settings.weight_decay)
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """With ``parameters``, take the common initial weights."""
@@ -230,6 +233,15 @@ class CommonServer(SharingServer):
         """Weights of the network's shapes."""
         return {name: Array(value.shape) for name, value in self.center().items()}
 
+    def step_of(self, total: Mapping[str, Any]) -> Flat | None:
+        """To the next average, or along the summed gradient."""
+        if "sealed" in total:
+            gradient = average(readable(total["sealed"]))
+            return self._followed.step(flattened(gradient)) if gradient else None
+        mean = average(without_figures(total)) if "share" in total else {}
+        center = self.center()
+        return flattened(mean) - flattened(center) if mean and center else None
+
     def skip(self) -> None:
         """Nothing new: clients have taken in the last gradient already."""
         if self._gradients:
@@ -247,7 +259,7 @@ class CommonServer(SharingServer):
             sealed = {"gradient": total["sealed"]} if "sealed" in total else {}
             self._handout = {**sealed, "keep": self._kept}
             return {}
-        update = {name: value for name, value in total.items() if name != "metrics"}
+        update = without_figures(total)
         weights = average(update) if update else {}
         if weights:
             kept = {"keep": self._kept} if self._keeps_buffers else {}
@@ -294,6 +306,11 @@ def mean_buffers(total: Mapping[str, Any]) -> Weights:
         if name.startswith(BUFFERS)
     }
     return average(own) if own else {}
+
+
+def without_figures(total: Mapping[str, Any]) -> dict[str, Any]:
+    """The summed update alone."""
+    return {name: value for name, value in total.items() if name != "metrics"}
 
 
 def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> NetworkSpec:

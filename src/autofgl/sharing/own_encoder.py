@@ -27,6 +27,7 @@ from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
+from autofgl.runtime.details import objective_kinds, to_units, with_objective
 from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
@@ -72,15 +73,16 @@ class OwnEncoderClient(SharingClient):
 
         The latter are validation accuracy and whether there is one, and the same for test.
         """
-        sums = self.local.evaluate()
-        metrics = Metrics.of(sums)
+        sums, counts = self.local.evaluate_counting(objective_kinds(self.settings), ["val"])
+        judged = to_units(counts, "val_")
+        metrics = with_objective(Metrics.of(sums), self.settings, judged)
         if "round" in payload:
             self._evaluated = self.local.weights()
             self._own_is_best = self._own_best.update(payload["round"] - 1, metrics)
         own = np.array([metrics.val_accuracy, 0.0, metrics.test_accuracy, 0.0])
         own[1::2] = sums.reshape(3, 3)[1:, 2] > 0
         scaled = scale_down(sums, payload["totals"])
-        return {"metrics": scaled, "own": own, **self.local.flags()}
+        return {"metrics": scaled, "own": own, **judged, **self.local.flags()}
 
     def update(self, payload: Payload) -> dict[str, Any]:
         """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13."""
@@ -178,8 +180,9 @@ class OwnEncoderServer(SharingServer):
         self._handout["keep"] = False
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
-        """Figures by nodes; rounds compete by M."""
+        """Figures by nodes; rounds compete by M, or by another objective over all nodes."""
         metrics = Metrics.of(scale_up(figures["metrics"], totals))
+        metrics = with_objective(metrics, self.settings, figures)
         means = client_means(figures["own"])
         by_mean = replace(metrics, val_accuracy=means["mean_val_accuracy"])
         return {**metrics.row(), **means}, by_mean

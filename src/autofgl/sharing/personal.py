@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import metrics_form
+from autofgl.runtime.details import objective_kinds, to_units, with_objective
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome
@@ -20,7 +21,8 @@ class PersonalClient(CommonClient):
     """Trains the common network, and fine-tunes it for itself in the end.
 
     It takes ``personal_epochs`` local epochs and keeps the one with the lowest loss on its own
-    validation nodes, or the common weights if none gains. Personal weights never leave their
+    validation nodes (with ``select=objective`` the best objective), or the common weights if none
+    gains. Personal weights never leave their
     client: the server learns the sums of their figures.
     """
 
@@ -32,15 +34,21 @@ class PersonalClient(CommonClient):
         super().settle(payload)
         self._common = self.local.weights()
         self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
-        best, weights = BestRound("loss"), self.local.weights()
+        by = self.settings.select if self.settings.select == "objective" else "loss"
+        best, weights = BestRound(by), self.local.weights()
         epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
         # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
         can_choose = self.local.train_nodes and self.local.val_nodes
         for epoch in range(epochs + 1 if can_choose else 0):
-            if best.update(epoch, Metrics.of(self.local.evaluate())):
+            if best.update(epoch, self._own_metrics()):
                 weights = self.local.weights()
             self.local.train(1, payload["round"] + epoch)
         self.local.load_weights(weights)
+
+    def _own_metrics(self) -> Metrics:
+        """Figures on the own nodes alone."""
+        sums, counts = self.local.evaluate_counting(objective_kinds(self.settings), ["val"])
+        return with_objective(Metrics.of(sums), self.settings, to_units(counts, "val_"))
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""

@@ -47,8 +47,8 @@ class SiteConfig(BaseModel):
 
     The name is that of its certificate, ``sites`` are the names in all certificates; ``state`` is
     the folder for checkpoints, ``build`` names what builds the party, ``secret`` the file with the
-    sites' own secret, if they have one, and another site may take ``peer_timeout`` seconds to
-    answer this one.
+    sites' own secret, if they have one, another site may take ``peer_timeout`` seconds to answer
+    this one, and networks compute on the ``device``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +61,7 @@ class SiteConfig(BaseModel):
     build: str = f"{__name__}:LocalSite"
     peer_timeout: float = 60.0
     secret: str = ""
+    device: str = "auto"
 
     def write(self, kit: Path) -> None:
         """Leave the configuration in a kit."""
@@ -114,8 +115,8 @@ class LocalSite:
             policy.check_protection(method, asked.method, asked.secure)
             policy.check_parties(context.parties, self._config.sites)
             policy.check_classes(asked.classes)
-            own = {k: v for k, v in asked.settings.items() if k not in method.Settings.server_only}
-            settings = validated(method.Settings, own, "setting ")
+            read = {k: v for k, v in asked.settings.items() if k not in method.Settings.server_only}
+            settings = validated(method.Settings, read, "setting ")
             self._provide(settings)
         sizes = {"classes": asked.classes, "seed": asked.seed}
         with _reason_for_the_log():
@@ -127,7 +128,8 @@ class LocalSite:
         sent = SentBytes(folder / f"{self._config.name}.bytes", policy)
         make = method.party(graph, settings, asked.seed, asked.secure)
         with _reason_for_the_server():
-            party = make(replace(context, min_parties=policy.min_parties))
+            own = replace(context, min_parties=policy.min_parties, device=self._config.device)
+            party = make(own)
         _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
                   len(context.parties), asked.secure)  # fmt: skip
         return PolicedParty(party, run.check_recipe, sent)

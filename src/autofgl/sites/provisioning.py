@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from autofgl.atomic import write_text
-from autofgl.config import validated
+from autofgl.config import check_device, validated
 from autofgl.errors import AutoFGLError, UserError
 from autofgl.federation.engines.nvflare.certificate import site_identity
 from autofgl.federation.engines.nvflare.job import ServerSession, check_installed
@@ -75,13 +75,19 @@ def open_kit(path: Path, site: bool) -> Kit:
 
 
 def prepare_site(
-    kit: Kit, graph: Path, policy: Path | None, state: Path | None, secret: Path | None = None
+    kit: Kit,
+    graph: Path,
+    policy: Path | None,
+    state: Path | None,
+    secret: Path | None = None,
+    device: str = "auto",
 ) -> SiteConfig:
     """Note in a site's kit what it has and allows, after a look at it."""
     if policy is not None and not policy.is_file():
         raise UserError(f"{policy}: there is no such file")
     rules = (policy or kit.path / POLICY_FILE).absolute()
     Policy.read(rules)
+    check_device(device)
     load_graph(graph)
     config = SiteConfig(
         name=kit.site,
@@ -90,6 +96,7 @@ def prepare_site(
         state=str((state or kit.path / "state").absolute()),
         policy=str(rules),
         secret=str(secret.absolute()) if secret is not None else "",
+        device=device,
     )
     site_identity(kit.path, kit.site, config.secret)
     config.write(kit.path)

@@ -58,6 +58,9 @@ def read_run(file: Path) -> RunConfig:
         if key in values:
             raise UserError(f"{file}: '{key}' has no place here: every site has its own graph")
     config = check_config({**values, "partition": "given", "engine": "nvflare"})
+    if "directed" in config.settings:
+        own = "a site's graph file says itself that its edges are directed"
+        raise UserError(f"setting 'directed' has no effect on sites: {own}")
     if find_method(config.method).pools:
         raise UserError(f"{config.method} pools the graphs: it cannot run across sites")
     return config
@@ -93,6 +96,7 @@ def run_as_sites(
                 state=state,
                 policy=str(policy),
                 secret="" if secret is None else str(secret.absolute()),
+                device=config.device,
             ).write(kit)
         loopback.start()
         kits = loopback.kits

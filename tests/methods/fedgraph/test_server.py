@@ -127,7 +127,7 @@ def test_a_policy_is_judged_by_all_validation_nodes_and_no_others(
     assert (alone.val_accuracy, alone.val_nodes) == (whole.val_accuracy, whole.val_nodes)
     np.testing.assert_allclose(alone.val_loss, whole.val_loss, rtol=1e-6)
     assert (alone.test_accuracy, alone.train_accuracy) == (0, 0)
-    assert method._accuracy() == whole.val_accuracy
+    assert method._score() == whole.val_accuracy
     method.federation.close()
 
 
@@ -195,7 +195,7 @@ def test_the_servers_accuracy_is_that_of_the_network_on_its_graph(
     expected = float((chosen == small_graph.y).mean())
     weights = {key: value.detach().numpy() for key, value in model.state_dict().items()}
     test = ServerTest(small_graph, spec, normalize=False)
-    np.testing.assert_allclose(test.accuracy(weights), expected)
+    np.testing.assert_allclose(test.score(weights, FedGraphSettings()), expected)
 
 
 def test_withholding_cuts_the_edges_and_leaves_test_nodes(small_graph: ClientGraph) -> None:

@@ -15,6 +15,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import SharedSuperNet, _fields, cost_of, parameter_table
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
 from autofgl.nn.models.networks import build_network
+from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.trials import Score, smallest_of_the_best_first
 from autofgl.secure import MODES, make_client
 from autofgl.sharing.common import network_spec
@@ -45,7 +46,7 @@ def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
     expected = np.zeros(len(population))
     total = sum(int(client.val_mask.sum()) for client in small_clients)
     for client in small_clients:
-        supernet = SharedSuperNet(client, settings, 0).network
+        supernet = SharedSuperNet(ClientData(client, 0), settings).network
         for row, genotype in enumerate(genotypes(space, population)):
             network = supernet.extract(genotype).eval()
             data = client.to_pyg()
@@ -77,8 +78,8 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
     total = sum(int(client.train_mask.sum()) for client in small_clients)
     expected: dict[str, Any] = {}
     for client in small_clients:
-        supernet = SharedSuperNet(client, settings, 0).network
-        gradient, _ = supernet.gradient(population, _fields(client, settings)[0])
+        supernet = SharedSuperNet(ClientData(client, 0), settings).network
+        gradient, _ = supernet.gradient(population, _fields(ClientData(client, 0), settings)[0])
         share = client.train_mask.sum() / total / len(population)
         for name, value in gradient.items():
             expected[name] = expected.get(name, 0) + share * value

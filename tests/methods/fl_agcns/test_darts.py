@@ -19,7 +19,7 @@ from autofgl.methods.fl_agcns.darts import LARGEST, bounded
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
-from autofgl.runtime.local_model import WORST_LOSS
+from autofgl.runtime.local_model import WORST_LOSS, ClientData
 from autofgl.runtime.state import moments
 from autofgl.secure import MODES, make_client
 from federations import leaves, make, parties, rounds, to_the_end, without
@@ -43,7 +43,7 @@ def by_hand(clients: list[ClientGraph], mask: str, settings: DartsSettings) -> A
     """Loss and accuracy on a mask's nodes of all clients together, and both gradients."""
     space = make_space(settings)
     logits = torch.tensor(initial_logits(space), dtype=torch.float32, requires_grad=True)
-    net = SharedSuperNet(clients[0], settings, 0).network
+    net = SharedSuperNet(ClientData(clients[0], 0), settings).network
     network, scores, labels = RelaxedNetwork(net), [], []
     for client in clients:
         data = client.to_pyg()
@@ -109,7 +109,9 @@ def test_all_clients_hold_the_same_weights_and_they_move(
     method, _ = search(small_clients, 2, weight_steps=2)
     shared = [party._supernet for party in parties(method).values()]
     first, *others = (one.network.state_dict() for one in shared)
-    initial = SharedSuperNet(small_clients[0], DartsSettings(**SMALL), 0).network.state_dict()
+    initial = SharedSuperNet(
+        ClientData(small_clients[0], 0), DartsSettings(**SMALL)
+    ).network.state_dict()
     for name, value in first.items():
         assert all(value.equal(other[name]) for other in others)
     assert np.mean([not first[name].equal(initial[name]) for name in initial]) > 0.9

@@ -12,7 +12,12 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Shape, take
-from autofgl.methods.graphfl.configurator import Configurator, weight_left, weights_by_shape
+from autofgl.methods.graphfl.configurator import (
+    Configurator,
+    distance,
+    weight_left,
+    weights_by_shape,
+)
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.runtime.state import moments
@@ -251,10 +256,12 @@ def test_a_client_has_more_to_say_where_fewer_train_the_shape() -> None:
 def test_the_measures_by_hand() -> None:
     logits = torch.log(torch.tensor([[0.5, 0.3, 0.2], [0.6, 0.3, 0.1]]))
     labels = torch.tensor([0, 1])
-    assert measure("accuracy", logits, labels) == 0.5
+    assert measure(GraphFLGASettings(measure="accuracy"), logits, labels) == 0.5
     loss = -(np.log(0.5) + np.log(0.3)) / 2
-    assert measure("score", logits, labels) == pytest.approx((0.5 + 1 - loss / np.log(3)) / 2)
-    guess = measure("score", torch.zeros(2, 3), torch.tensor([1, 2]))
+    assert measure(GraphFLGASettings(), logits, labels) == pytest.approx(
+        (0.5 + 1 - loss / np.log(3)) / 2
+    )
+    guess = measure(GraphFLGASettings(), torch.zeros(2, 3), torch.tensor([1, 2]))
     assert guess == pytest.approx(0, abs=1e-6)
 
 
@@ -270,3 +277,11 @@ def test_shapes_wait_until_there_is_something_to_beat(small_clients: list[Client
         shapes.append({search.space.shape_of(one) for one in asked})
     assert shapes[0] == shapes[1] == {Shape("sgc", 1, 8)}
     assert shapes[2] - shapes[0], "the genes were there all the time"
+
+
+@pytest.mark.parametrize("far", [1e30, np.inf, np.nan])
+def test_the_length_of_a_step_that_diverged_is_no_warning(far: float) -> None:
+    """Weights as a hostile client can have them made; they are refused where they are sent."""
+    before, trained = {"w": np.zeros(2, np.float32)}, {"w": np.array([3, far], np.float32)}
+    assert not np.isfinite(distance(before, trained))
+    assert distance(before, {"w": np.array([3, 4], np.float32)}) == 5.0

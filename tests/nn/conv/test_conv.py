@@ -156,6 +156,39 @@ def test_output_and_gradients_equal_pyg(
     compare(ours, theirs, features(case, graph[1], generator), graph, generator)
 
 
+#: The convolutions that take weights in PyG; docs/graph-files.md lists them.
+WEIGHTED = ("gcn", "sgc", "appnp", "arma", "gated")
+
+
+def weights_of(graph: Graph, generator: torch.Generator) -> Tensor:
+    weights = torch.rand(graph[0].shape[1], dtype=DOUBLE, generator=generator)
+    return weights.where(weights > 0.2, 0.0)  # some edges weigh nothing
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith(WEIGHTED)])
+def test_weighted_edges_equal_pyg(name: str, graph: Graph, generator: torch.Generator) -> None:
+    ours, theirs = both(CASES[name], generator)
+    (edge_index, n), weights = graph, weights_of(graph, generator)
+    x = features(CASES[name], n, generator).requires_grad_()
+    out = ours(x, Structure(edge_index, n, DOUBLE, weights))
+    expected = theirs(x, edge_index, weights)
+    torch.testing.assert_close(out, expected, rtol=1e-9, atol=1e-9)
+    upstream = torch.randn(out.shape, dtype=DOUBLE, generator=generator)
+    got, want = (gradients(result, x, upstream=upstream) for result in (out, expected))
+    torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(WEIGHTED)])
+def test_other_convolutions_count_edges(
+    name: str, graph: Graph, generator: torch.Generator
+) -> None:
+    ours, _ = both(CASES[name], generator)
+    (edge_index, n), weights = graph, weights_of(graph, generator)
+    x = features(CASES[name], n, generator)
+    out = ours(x, Structure(edge_index, n, DOUBLE, weights))
+    assert torch.equal(out, ours(x, Structure(edge_index, n, DOUBLE)))
+
+
 def test_sparse_features_equal_dense_ones(
     case: Case, graph: Graph, generator: torch.Generator
 ) -> None:

@@ -73,7 +73,7 @@ def test_every_parameter_learns(family: str) -> None:
     x, edge_index = data()
     model = build_network(spec(family, dropout=0.1), seeded())
     functional.cross_entropy(
-        model(x, edge_index, seeded()), torch.arange(NODES) % CLASSES
+        model(x, edge_index, generator=seeded()), torch.arange(NODES) % CLASSES
     ).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
@@ -87,7 +87,7 @@ def test_graph_without_nodes_or_edges(family: str) -> None:
     model = build_network(spec(family), seeded())
     for nodes in (0, 1, NODES):
         for features in (x[:nodes], InputFeatures.from_client(sp.csr_array(x[:nodes].numpy()))):
-            out = model(features, none, seeded())
+            out = model(features, none, generator=seeded())
             assert out.shape == (nodes, CLASSES)
             out.sum().backward()
 
@@ -97,11 +97,11 @@ def test_one_seed_one_result(family: str) -> None:
     structure, features = Structure(edge_index, NODES), InputFeatures.from_client(x.numpy())
     before = torch.get_rng_state()
     models = [build_network(spec(family), seeded(seed)) for seed in (1, 1, 2)]
-    outs = [model(features, structure, seeded(3)) for model in models]
+    outs = [model(features, structure, generator=seeded(3)) for model in models]
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(outs[0], outs[1])
     assert not torch.equal(outs[0], outs[2])
-    assert not torch.equal(models[0](features, structure, seeded(4)), outs[0])
+    assert not torch.equal(models[0](features, structure, generator=seeded(4)), outs[0])
 
 
 def test_runs_without_a_generator(family: str) -> None:
@@ -122,14 +122,14 @@ def test_works_with_torch_func(family: str) -> None:
     features = InputFeatures.from_client(sp.csr_array(x.numpy()))
 
     def loss(weights: dict[str, Tensor], given: object, edges: object) -> Tensor:
-        arguments = (given, edges, seeded(1))
-        return torch.func.functional_call(model, weights, arguments).square().mean()
+        drawn = {"generator": seeded(1)}
+        return torch.func.functional_call(model, weights, (given, edges), drawn).square().mean()
 
     structure = Structure(edge_index, NODES)
     for given, edges in ((features, structure), (x, edge_index), (x, structure)):
         got = torch.func.grad(loss)(parameters, given, edges)
         model.zero_grad()
-        model(given, edges, seeded(1)).square().mean().backward()
+        model(given, edges, generator=seeded(1)).square().mean().backward()
         for name, parameter in model.named_parameters():
             torch.testing.assert_close(got[name], parameter.grad, msg=name)
 
@@ -151,7 +151,8 @@ def test_maml_step_is_twice_differentiable(family: str) -> None:
     parameters, direction = random_parameters(), random_parameters()
 
     def loss(weights: dict[str, Tensor]) -> Tensor:
-        out = torch.func.functional_call(model, weights, (features, structure, seeded(1)))
+        drawn = {"generator": seeded(1)}
+        out = torch.func.functional_call(model, weights, (features, structure), drawn)
         return functional.cross_entropy(out, torch.arange(NODES) % CLASSES)
 
     def adapted(weights: dict[str, Tensor]) -> Tensor:
@@ -174,7 +175,7 @@ def test_first_use_in_evaluation_does_not_spoil_training(family: str) -> None:
     structure, model = Structure(edge_index, NODES), build_network(spec(family), seeded())
     with torch.inference_mode():
         model(features, structure)
-    model(features, structure, seeded()).sum().backward()
+    model(features, structure, generator=seeded()).sum().backward()
 
 
 def _train(model: GNN, features: InputFeatures, structure: Structure) -> dict[str, Tensor]:
@@ -182,7 +183,7 @@ def _train(model: GNN, features: InputFeatures, structure: Structure) -> dict[st
     generator, y = seeded(5), torch.arange(NODES) % CLASSES
     for _ in range(3):
         optimizer.zero_grad()
-        functional.cross_entropy(model(features, structure, generator), y).backward()
+        functional.cross_entropy(model(features, structure, generator=generator), y).backward()
         optimizer.step()
     return model.state_dict()
 
@@ -282,7 +283,7 @@ def test_dropout_stands_before_the_linear_maps_and_the_convolutions() -> None:
     for options in ({"dropout": 0.5}, {"layer_dropout": 0.5}):
         network = build_network(searched_spec(**options), torch.Generator().manual_seed(1))
         once, again, other = (
-            network(x, EDGES, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+            network(x, EDGES, generator=torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
         )
         assert torch.equal(once, again)
         assert not torch.equal(once, other)

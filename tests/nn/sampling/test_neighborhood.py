@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from torch import Tensor
 
 import autofgl
+from autofgl.errors import GraphError
 from autofgl.graphs.catalog import PARTITIONERS
 from autofgl.graphs.client_graph import Boundary, ClientGraph, Ints
 from autofgl.graphs.cut import pool
@@ -87,10 +90,29 @@ def test_repeated_edges_and_self_loops_count_as_in_the_gcn(graph: tuple[Tensor, 
     assert np.array_equal(matrix.indices[matrix.indptr[:-1] + matrix.loops], np.arange(nodes))
 
 
+def test_weights_count_as_in_the_gcn(graph: tuple[Tensor, int]) -> None:
+    edge_index, nodes = graph
+    weight = np.random.default_rng(0).random(edge_index.shape[1], np.float32)
+    given = replace(client(edge_index.numpy(), nodes), edge_weight=weight)
+    expected = Structure.from_client(given).gcn.to_dense().numpy()
+    np.testing.assert_allclose(csr(Neighborhood.from_client(given)).toarray(), expected, rtol=1e-5)
+
+
+def test_weights_are_refused_where_edges_cross(small_clients: list[ClientGraph]) -> None:
+    graph = small_clients[0]
+    weighted = replace(graph, edge_weight=np.ones(graph.num_edges, np.float32))
+    with pytest.raises(GraphError, match="client-0: edges have weights, and a convolution across"):
+        Neighborhood.from_client(weighted)
+
+
+@pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("method", PARTITIONERS)
 def test_rows_of_the_clients_are_rows_of_the_pooled_graph(
-    small_graph: ClientGraph, method: str
+    small_graph: ClientGraph, method: str, directed: bool
 ) -> None:
+    if directed:
+        edges = small_graph.edge_index[:, small_graph.edge_index[0] < small_graph.edge_index[1]]
+        small_graph = replace(small_graph, edge_index=edges, directed=True)
     clients = autofgl.partition(small_graph, clients=3, method=method, seed=2)
     assert sum(len(graph.boundary) for graph in clients) > 0
     pooled = pool(clients)

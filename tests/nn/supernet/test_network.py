@@ -222,7 +222,7 @@ def test_dropout_has_the_distribution_of_the_stand_alone_network(data: Data) -> 
     network = net.extract(genotype)
     alone = []
     for _ in range(300):
-        scores = network(data.x, data.structure, generator)[data.train]
+        scores = network(data.x, data.structure, generator=generator)[data.train]
         alone.append(functional.cross_entropy(scores, data.labels[data.train]).item())
     error = np.hypot(np.std(shared), np.std(alone)) / np.sqrt(300)
     assert abs(np.mean(shared) - np.mean(alone)) < 4 * error

@@ -69,6 +69,25 @@ def test_the_edges_of_a_part_make_up_its_operators(field: ReceptiveField) -> Non
         torch.testing.assert_close(operator(part), operator(fresh))
 
 
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_weights_of_a_part_are_those_of_the_whole(kind: str, small_graph: ClientGraph) -> None:
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.tensor(small_graph.edge_index)
+    n, weights = small_graph.num_nodes, torch.rand(edges.shape[1], generator=generator)
+    whole = Structure(edges, n, edge_weight=weights)
+    features, labels = InputFeatures(torch.rand(n, 8, generator=generator)), torch.zeros(n).long()
+    field = ReceptiveField(features, whole, labels, [torch.tensor([3, 40, 77])])
+    convolution = CONVOLUTIONS[kind].make(8)
+    convolution.reset_parameters(generator)
+    expected = convolution(features.to_dense(), whole)[[3, 40, 77]]
+    part = field.structure(field.limit, copies=2)
+    both = field.features.to_dense().repeat_interleave(2, dim=0)
+    out = convolution(both, part).view(-1, 2, 8)[:3]
+    torch.testing.assert_close(out[:, 0], expected, rtol=1e-4, atol=1e-5)
+    fresh = Structure(part.edge_index, part.num_nodes, edge_weight=part.edge_weight)
+    torch.testing.assert_close(part.symmetric.to_dense(), fresh.symmetric.to_dense())
+
+
 def test_convolving_does_not_pay_for_the_edge_index(field: ReceptiveField) -> None:
     structure = field.structure(2, copies=4)
     x = torch.ones(structure.num_nodes, 8)

@@ -157,7 +157,7 @@ def test_dropout_is_that_of_the_discrete_network(x: InputFeatures, structure: St
     def relaxed(seed: int) -> Tensor:
         return RelaxedNetwork(net)(logits, x, structure, torch.Generator().manual_seed(seed))
 
-    alone = net.extract(genotype)(x, structure, torch.Generator().manual_seed(5))
+    alone = net.extract(genotype)(x, structure, generator=torch.Generator().manual_seed(5))
     torch.testing.assert_close(relaxed(5), alone, atol=1e-5, rtol=1e-5)
     assert not torch.allclose(relaxed(6), alone, atol=1e-3)
 

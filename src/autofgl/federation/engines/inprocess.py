@@ -1,5 +1,6 @@
 """All parties in this process, one thread each, as many at once as there are cores."""
 
+import ctypes
 import logging
 import os
 import queue
@@ -32,6 +33,8 @@ from autofgl.identity import GroupSecret
 
 #: How long closing waits for parties that are still busy.
 _PATIENCE_S = 5.0
+#: ``M_ARENA_MAX`` of glibc's ``mallopt``.
+_ARENA_MAX = -8
 _log = logging.getLogger("autofgl.federation")
 _NOT_PART = "is no longer part of the federation"
 
@@ -49,7 +52,7 @@ class InProcess:
     When it is strict, every payload is encoded and decoded, as a network would. So many workers run
     parties at the same time, or as many as there are cores. The observer is shown every message.
     The parties know each other by a secret, which is drawn anew for every federation if none is
-    given.
+    given. Their networks compute on the device of this name.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class InProcess:
         folder: Path | None = None,
         observer: Observer | None = None,
         secret: bytes | None = None,
+        device: str = "cpu",
     ) -> None:
         if not factories:
             raise FederationError("a federation needs at least one party")
@@ -70,7 +74,9 @@ class InProcess:
         self._states = None if folder is None else PartyStates(folder)
         self._observer = observer
         slots: _Slots = queue.SimpleQueue()
-        for _ in range(workers or len(os.sched_getaffinity(0))):
+        at_once = workers or len(os.sched_getaffinity(0))
+        _share_memory(at_once)
+        for _ in range(at_once):
             slots.put(None)
         self._actors = {name: _Actor(name, slots) for name in factories}
         self._dropped: list[_Actor] = []
@@ -85,6 +91,7 @@ class InProcess:
                 run=run,
                 identity=GroupSecret(name, secret),
                 ledger=None if folder is None else folder / f"{quote(name, safe=' ')}.sums",
+                device=device,
             )
             built.append(self._actors[name].do(partial(self._actors[name].build, factory, context)))
         try:
@@ -229,6 +236,16 @@ class InProcess:
                 job.release()
                 late.append(name)
         return late
+
+
+def _share_memory(threads: int) -> None:
+    """Let threads take memory from no more pools than there are threads at work.
+
+    The C library gives every thread a pool of its own that keeps what was freed: with many parties
+    each would hold on to the activations of its last pass. Nothing to do where it has no pools.
+    """
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, threads)
 
 
 class _Peers:

@@ -1,8 +1,9 @@
 """SFGNN, and ASFGNN: SFGNN whose clients' hyperparameters are tuned together (Algorithm 4).
 
 A trial of ASFGNN is a training of SFGNN from fresh weights with the hyperparameters θ of all
-clients. Its value M(θ) is the best mean of the clients' validation accuracies over its rounds,
-which the server learns from a secure sum. The best θ is then trained for ``rounds`` rounds.
+clients. Its value M(θ) is the best mean of the clients' validation accuracies over its rounds, or
+the best of another ``objective``, which the server learns from a secure sum. The best θ is then
+trained for ``rounds`` rounds.
 
 A trial in which a client is lost is recorded as failed, says nothing about θ, and the next one goes
 on with the clients that are left. A trial that diverges counts as worst. The study is in
@@ -93,7 +94,7 @@ class ASFGNN(Method):
         self._tuner = make_tuner(settings, self._genes, seed, None)
         rule = MedianRule(settings.startup) if settings.pruning else None
         self._trials = Trials(
-            self._trial_training, lambda best: 1 - best.accuracy, rule, needs_all=True
+            self._trial_training, lambda best: 1 - best.score, rule, needs_all=True
         )
         self._training = Method.engine(self)
         self._search_rounds = 0
@@ -166,11 +167,11 @@ class ASFGNN(Method):
             "failed_trials": sum(one.ending == "failed" for one in trials),
             "pruned_trials": sum(one.ending == "pruned" for one in trials),
             "search_rounds": self._search_rounds,
-            "best_score": best[0].val_accuracy,
+            "best_score": best[0].score,
             "top": [
                 {
                     "chromosome": one.candidate,
-                    "score": one.val_accuracy,
+                    "score": one.score,
                     "rounds": one.rounds,
                     "failed": False,
                     "pruned": one.ending == "pruned",
@@ -206,9 +207,9 @@ class ASFGNN(Method):
             else:
                 self._tuner.tell([over.candidate], [over.loss])
             row |= {"trial_ended": over.ending, "hyper": over.candidate}
-            row["score"] = over.val_accuracy if over.useful else None
+            row["score"] = over.score if over.useful else None
         best = self._trials.best_first
-        return {**row, "best_score": best[0].val_accuracy if best else None}
+        return {**row, "best_score": best[0].score if best else None}
 
     def _begin_training(self) -> None:
         self._trials.give_up()

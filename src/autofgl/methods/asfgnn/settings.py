@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 
 from autofgl.errors import UserError, unknown_name
 from autofgl.runtime.recipe import changed
-from autofgl.runtime.settings import ClientsSettings, Count, Share, TrainSettings
+from autofgl.runtime.settings import BatchSettings, ClientsSettings, Count, Share, TrainSettings
 from autofgl.search.genes import Float, Gene, Integer, LogFloat, Ordinal
 from autofgl.search.searcher import SearchError
 from autofgl.search.space import SearchSpace
@@ -22,16 +22,17 @@ _FORM = "write a list such as 0.001,0.01 or a range such as 1..5 or 5e-4..1e-2 l
 _WHOLE = ("layers", COMMON)
 
 
-class SFGNNSettings(ClientsSettings, TrainSettings):
+class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
     """Separated message passing and a federated discriminator."""
 
     discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
 
     layers: int = Field(2, ge=1, le=16)
     """depth K of the message passing"""
-    select: Literal["accuracy", "loss", "last"] = "accuracy"
-    """which round's weights are kept: best mean of the clients' validation accuracies (the loss
-    breaks ties), lowest validation loss, or the last"""
+    select: Literal["objective", "accuracy", "loss", "last"] = "accuracy"
+    """which round's weights are kept: best objective on all validation nodes, best mean of the
+    clients' validation accuracies (the loss breaks ties of both), lowest validation loss, or the
+    last"""
     chosen_by: Literal["federation", "client"] = "federation"
     """who says which round that is: all together, or each client for itself by its own validation
     nodes, as if it were alone"""

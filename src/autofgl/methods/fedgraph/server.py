@@ -19,13 +19,14 @@ import torch
 
 from autofgl.errors import UserError
 from autofgl.federation import Federation
-from autofgl.federation.party import PartyFactory, Replies
+from autofgl.federation.party import Context, PartyFactory, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedgraph.policy import SamplingPolicy
 from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.sampling.neighborhood import NO_WEIGHTS_ACROSS
 from autofgl.nn.structure import Structure
 from autofgl.runtime.bounds import (
     ROUNDING,
@@ -36,16 +37,26 @@ from autofgl.runtime.bounds import (
     share_form,
 )
 from autofgl.runtime.clients import COUNT_UNIT, average
+from autofgl.runtime.details import (
+    detail_forms,
+    detailed,
+    objective_forms,
+    objective_kinds,
+    with_objective,
+)
 from autofgl.runtime.local_model import Weights, input_features
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies, scale_up
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Record
+from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Form, Record
 from autofgl.secure.keys import agree
 from autofgl.secure.noise import row_noise
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
 from autofgl.sharing.common import sized_spec
+from autofgl.tasks.counts import prediction_counts
+from autofgl.tasks.figures import objective_value
+from autofgl.tasks.losses import balanced_weights
 
 #: What a client answers at the end of a pass.
 _REPORT = Record({"metrics": SUM, "own": OWN}, frozenset({"own"}))
@@ -65,11 +76,14 @@ class ServerTest:
         self._model = GCN(spec).eval()
 
     @torch.no_grad()
-    def accuracy(self, weights: Weights) -> float:
-        """Share of the nodes that are classified right."""
+    def score(self, weights: Weights, settings: FedGraphSettings) -> float:
+        """The objective: share of the nodes that are classified right, unless it is another."""
         self._model.load_state_dict({key: torch.tensor(value) for key, value in weights.items()})
-        chosen = self._model(self._features, self._structure)[self._nodes].argmax(1)
-        return float((chosen == self._labels).double().mean())
+        logits = self._model(self._features, self._structure)[self._nodes]
+        for kind in objective_kinds(settings):
+            counts = prediction_counts(logits, self._labels, [kind], settings.score_bins)
+            return objective_value(settings.objective, counts[kind])
+        return float((logits.argmax(1) == self._labels).double().mean())
 
 
 class FedGraph(Method):
@@ -78,7 +92,7 @@ class FedGraph(Method):
     Settings = FedGraphSettings
     saved = (
         "_schedule", "_spec", "_totals", "_initial", "_weights", "_best", "_best_weights",
-        "_policy", "_usual",
+        "_policy", "_usual", "_class_weights",
     )  # fmt: skip
     settings: FedGraphSettings
 
@@ -96,12 +110,16 @@ class FedGraph(Method):
         self._server_graph: ClientGraph | None = None
         self._usual = UsualDistance()
         self._policy = make_policy(federation.parties, settings, seed)
+        self._class_weights: list[float] = []
         self._back = False
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """See :meth:`Method.check`; a policy that cannot be read is found out here."""
         super().check(clients, settings, secure)
+        weighted = [graph.name for graph in clients if graph.edge_weight is not None]
+        if weighted:
+            raise UserError(f"{weighted[0]}: {NO_WEIGHTS_ACROSS}")
         make_policy([graph.name for graph in clients], settings, seed=0)
 
     @classmethod
@@ -115,7 +133,14 @@ class FedGraph(Method):
     ) -> PartyFactory:
         """The client side."""
         spec = sized_spec("gcn", graph, settings)
-        return lambda context: AcrossClient(context, graph, spec, settings, seed, secure)
+
+        def build(context: Context) -> AcrossClient:
+            if context.device not in ("auto", "cpu"):
+                why = "fedgraph's clients exchange rows within every pass, and compute on the CPU"
+                raise UserError(f"{why}: leave --device {context.device} out")
+            return AcrossClient(context, graph, spec, settings, seed, secure)
+
+        return build
 
     @property
     def rounds(self) -> int:
@@ -151,7 +176,11 @@ class FedGraph(Method):
     def setup(self) -> None:
         """Count the nodes and take the common initial weights."""
         replies = self.clients.call("start", {}, reply=EXPORT.having(counts=SUM)).ok
-        self._totals = self.clients.count_nodes("start", replies)
+        if self.settings.class_weight == "balanced":
+            self._totals, labels = self.clients.count_labels("start", replies)
+            self._class_weights = balanced_weights(labels)
+        else:
+            self._totals = self.clients.count_nodes("start", replies)
         first = self.clients.agreed(replies, ("spec", "weights"))
         self._spec, self._initial = first["spec"], first["weights"]
         self._weights = self._initial
@@ -208,7 +237,9 @@ class FedGraph(Method):
         if self._best.round < 0:
             self._judge(self.round)
         replies = self._evaluate(self._best_weights, "final", describe=True)
-        metrics = self._metrics(replies, "final")
+        forms = {} if self.clients.private else detail_forms(self.settings, self._totals)
+        total = self._total(replies, "final", forms)
+        metrics = Metrics.of(scale_up(np.asarray(total["metrics"]), self._totals))
         session = self.clients.session()
         timed = self.clients.call("conclude", session, reply=Record({"report": SUM})).ok
         tag, forms = f"conclude{session.get('session', '')}", {"seconds": SECONDS_SUM}
@@ -221,6 +252,9 @@ class FedGraph(Method):
             self._spec,
             {"model": self._best_weights},
         )
+        if not self.clients.private:
+            parts = self.clients.own_parts(replies, "metrics")
+            outcome = detailed(outcome, self.settings, total, parts)
         if self.settings.dp_rows_epsilon:
             outcome = replace(outcome, extra={**outcome.extra, "dp_rows": self._row_privacy()})
         if self._policy is None:
@@ -269,19 +303,21 @@ class FedGraph(Method):
         policy.observe(self._weights, moments, clients)
         if self._phase == "train":
             return {}
-        accuracy = self._accuracy()
+        accuracy = self._score()
         row = policy.learn(accuracy, delta)
         episode, within = self._schedule.episode(self.round)
         if within == self._schedule.episode_rounds:
             policy.end_episode()
         return {"episode": episode, "accuracy": accuracy, **row}
 
-    def _accuracy(self) -> float:
-        """λ of the present weights: on the server's own nodes, or else by federated validation."""
+    def _score(self) -> float:
+        """λ of the present weights: accuracy, or what the objective is, on the server's own nodes,
+        or else by federated validation.
+        """
         if self._server_test is not None:
-            return self._server_test.accuracy(self._weights)
+            return self._server_test.score(self._weights, self.settings)
         tag = f"accuracy-{self.round}"
-        return self._metrics(self._evaluate(self._weights, tag, "judge"), tag).val_accuracy
+        return self._metrics(self._evaluate(self._weights, tag, "judge"), tag).score
 
     def _train(
         self, policies: Mapping[str, Payload], fresh: bool
@@ -338,12 +374,21 @@ class FedGraph(Method):
         return self._pass({**message, "weights": weights, "describe": describe}).ok
 
     def _metrics(self, replies: Mapping[str, Payload], tag: str) -> Metrics:
-        forms = {"metrics": metrics_form(SIZE)}
-        scaled = self.clients.total(tag, replies, "metrics", forms)["metrics"]
-        return Metrics.of(scale_up(np.asarray(scaled), self._totals))
+        total = self._total(replies, tag, objective_forms(self.settings, self._totals))
+        metrics = Metrics.of(scale_up(np.asarray(total["metrics"]), self._totals))
+        return with_objective(metrics, self.settings, total)
+
+    def _total(
+        self, replies: Mapping[str, Payload], tag: str, counts: Mapping[str, Form]
+    ) -> Mapping[str, Any]:
+        """Summed metrics, and counted predictions of these forms."""
+        forms = {"metrics": metrics_form(SIZE), **counts}
+        return self.clients.total(tag, replies, "metrics", forms)
 
     def _pass(self, message: Payload, each: Mapping[str, Payload] | None = None) -> Replies:
         """One pass at all clients, exchange by exchange."""
+        if self._class_weights:
+            message = {**message, "class_weights": self._class_weights}
         count = exchanges(self.settings.share, self.settings.layers)
         last = _LAST[message["purpose"]] if "report" in message else NOTHING
         replies = self.clients.call("begin", message, each=each, reply=NOTHING if count else last)

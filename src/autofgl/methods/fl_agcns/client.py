@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from autofgl.federation.party import Context, require_later
+from autofgl.federation.party import Context, Refused, require_later
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
@@ -25,6 +25,8 @@ from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.details import from_units, objective_kinds, to_units
+from autofgl.runtime.device import fetch, send
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
 from autofgl.runtime.rounds import RoundClient
 from autofgl.runtime.sharing import Sharing
@@ -34,19 +36,39 @@ from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
 from autofgl.secure import SumClient
 from autofgl.seeding import numpy_generator, torch_generator
+from autofgl.tasks.counts import prediction_counts
+from autofgl.tasks.figures import objective_value
+from autofgl.tasks.losses import NodeLoss
 
+#: Bins of the scores of a class for each code: enough to tell good codes from bad ones.
+CODE_BINS = 128
 #: A cost of ``[1 + types]``: both ends of a network, then one layer of each type.
 Table = Any
 
 
 def objective_values(
-    names: Sequence[str], losses: Any, accuracies: Any, costs: Mapping[str, Any]
+    names: Sequence[str], losses: Any, scores: Any, costs: Mapping[str, Any]
 ) -> Any:
     """Values of codes, ``[n]`` for one objective and ``[n, k]`` for several, validation first."""
-    first = fitness(losses, accuracies, names[0])
+    first = fitness(losses, scores, names[0])
     if len(names) == 1:
         return first
     return np.column_stack([first, *(costs[name] for name in names[1:])])
+
+
+def code_kinds(settings: FLAGCNSSettings) -> list[str]:
+    """What is counted of every code's predictions, where codes are ranked by the objective."""
+    return objective_kinds(settings) if settings.objective_names[0] == "objective" else []
+
+
+def code_scores(settings: FLAGCNSSettings, correct: Any, sums: Mapping[str, Any]) -> Any:
+    """What codes are ranked by unless it is the loss: share of correct predictions, or the
+    objective from their counted predictions.
+    """
+    for kind in code_kinds(settings):
+        counts = from_units(kind, sums[f"val_{kind}"])
+        return np.array([objective_value(settings.objective, one) for one in counts])
+    return correct
 
 
 def cost_of(table: Table, space: Space, codes: Any) -> Any:
@@ -91,15 +113,17 @@ def make_supernet(graph: ClientGraph, settings: Any) -> SuperNet:
 
 
 @torch.no_grad()
-def latency_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
+def latency_table(space: Space, data: ClientData, settings: Any) -> Table:
     """Milliseconds of one pass over a client's graph, as measured here and now."""
-    features, structure = InputFeatures.from_client(graph.x), Structure.from_client(graph)
-    first = Linear(graph.num_features, settings.hidden)
-    last = Linear(settings.hidden, graph.classes)
+    graph, device = data.graph, data.device
+    features = InputFeatures.from_client(graph.x).to(device)
+    structure = Structure.from_client(graph).to(device)
+    first = Linear(graph.num_features, settings.hidden).to(device)
+    last = Linear(settings.hidden, graph.classes).to(device)
     hidden = first(features)
     runs: list[Callable[[], object]] = [lambda: last(first(features))]
     for kind in space.types:
-        convolution = layer_type(kind, space.own).make(settings.hidden).eval()
+        convolution = layer_type(kind, space.own).make(settings.hidden).to(device).eval()
         runs.append(partial(convolution, hidden, structure, None))
     times = []
     for run in runs:
@@ -130,15 +154,22 @@ class SharedSuperNet:
     of another one.
     """
 
-    def __init__(self, graph: ClientGraph, settings: Any, seed: int) -> None:
-        self.network = make_supernet(graph, settings)
-        self.network.reset_parameters(torch_generator(seed, "supernet"))
+    def __init__(self, data: ClientData, settings: Any) -> None:
+        self.network = make_supernet(data.graph, settings)
+        self.network.reset_parameters(torch_generator(data.seed, "supernet"))
+        self.network.to(data.device)
         self._optimizer = torch.optim.Adam(
             self.network.parameters(),
             lr=settings.search_lr or settings.lr,
             weight_decay=settings.search_weight_decay,
         )
+        self.loss = NodeLoss.of(settings)
         self._last = (0, -1)
+
+    def weigh(self, payload: Payload) -> None:
+        """Balance the loss, if the server has told weights of the classes."""
+        if "class_weights" in payload:
+            self.loss = self.loss.with_weights(payload["class_weights"])
 
     def begin(self) -> None:
         """No step has been made yet."""
@@ -169,13 +200,13 @@ class SharedSuperNet:
         """One step along a gradient; parameters that it does not name stay as they are."""
         for name, parameter in self.network.named_parameters():
             given = gradient.get(name)
-            parameter.grad = None if given is None else torch.from_numpy(given)
+            parameter.grad = None if given is None else send(given, parameter)
         self._optimizer.step()
         self._optimizer.zero_grad()
 
     def state(self) -> Payload:
         """Weights, moments and the last step."""
-        weights = {k: v.detach().numpy().copy() for k, v in self.network.state_dict().items()}
+        weights = {name: fetch(value) for name, value in self.network.state_dict().items()}
         return {
             "weights": weights,
             "last": list(self._last),
@@ -186,7 +217,7 @@ class SharedSuperNet:
         """Take up where :meth:`state` was taken."""
         with torch.no_grad():
             for name, value in self.network.state_dict().items():
-                value.copy_(torch.from_numpy(state["weights"][name].copy()))
+                value.copy_(send(state["weights"][name], value))
         self._last = (state["last"][0], state["last"][1])
         restore_state(self, ("_optimizer",), state)
 
@@ -217,11 +248,11 @@ class FLAGCNSClient(RoundClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        graph = data.graph
-        self._supernet = SharedSuperNet(graph, settings, data.seed)
+        self._supernet = SharedSuperNet(data, settings)
         self._space = make_space(settings)
         self._codes = make_codes(self._space)
-        self._train_field, self._val_field = _fields(graph, settings)
+        self._train_field, self._val_field = _fields(data, settings)
+        self._weigh_search({})
         self._memo = Memo(self._codes, self._own_losses)
         self._own: Any = None
         self._evolved = 0
@@ -229,20 +260,24 @@ class FLAGCNSClient(RoundClient):
         self._train_loss = 0.0
 
     def permit(self, op: str, payload: Payload) -> None:
-        """Refuse a step or a generation that was made before."""
+        """Refuse a step or a generation that was made before, and what no noise would cover."""
         super().permit(op, payload)
         if op == "weights":
             self._supernet.require_new(payload)
         if op == "evolve":
             require_later("generation", payload["generation"], self._evolved)
+        if self.private and (op == "latency" or (op == "evolve" and payload["quota"])):
+            raise Refused(f"no noise covers what '{op}' asks for, and --dp is on")
 
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
         self.enter_stage(payload)
         self._supernet.begin()
-        counts = self.count(f"{self._stage}start", self.data.counts())
+        counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
-        return {"counts": counts, "val": self._val_field.measured, "params": params}
+        nodes = self._val_field.measured
+        told = min(nodes, 1) if self.private else nodes
+        return {"counts": counts, "val": told, "params": params}
 
     def join_search(self, payload: Payload) -> Payload:
         """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
@@ -251,7 +286,7 @@ class FLAGCNSClient(RoundClient):
 
     def latency(self, payload: Payload) -> Payload:
         """Contribute to the mean time that networks take, where it is an objective."""
-        table = latency_table(self._space, self.data.graph, self.settings)
+        table = latency_table(self._space, self.data, self.settings)
         tag = f"latency{payload.get('session', '')}"
         return {"latency": self.contribute(tag, {"table": table, "clients": np.ones(1)})}
 
@@ -262,6 +297,7 @@ class FLAGCNSClient(RoundClient):
         over P of the mean training loss. Only parameters that P touches are in it; everybody
         has P, and so knows which ones these are.
         """
+        self._weigh_search(payload)
         refused = self._take_gradient(payload)
         at = self._supernet.enter_step(payload)
         self._round = at[0]
@@ -282,9 +318,11 @@ class FLAGCNSClient(RoundClient):
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
+        self._weigh_search(payload)
         refused = self._take_gradient(payload)
         train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
-        figures = {**self._figures(payload["codes"], payload), "train_loss": np.array(train)}
+        figures = self._figures(payload["codes"], payload)
+        figures |= {} if self.private else {"train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
         told = {"totals": payload["totals"], "codes": payload["codes"]}
         return {**refused, "losses": self.contribute(tag, figures, told=told)}
@@ -312,6 +350,12 @@ class FLAGCNSClient(RoundClient):
         protected = self.contribute(f"children-{payload['generation']}", figures, told=told)
         return {"codes": best, "losses": protected}
 
+    def _weigh_search(self, payload: Payload) -> None:
+        """Measure networks by the loss that is trained, with weights of the classes if any."""
+        self._supernet.weigh(payload)
+        for part in (self._train_field, self._val_field):
+            part.node_loss = self._supernet.loss.each
+
     def _take_gradient(self, payload: Payload) -> Payload:
         """A step, if there is one; losses under the former weights are forgotten."""
         if "gradient" in payload:
@@ -319,26 +363,55 @@ class FLAGCNSClient(RoundClient):
         return self._supernet.take(payload, self.sums, self._secure != "none")
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
-        """Own losses and correct predictions of codes, over the federation's validation nodes."""
-        sums = self._evaluated(codes) / max(payload["totals"][1], 1)
-        return {"losses": sums[:, 0], "correct": sums[:, 1]}
+        """Own losses and correct predictions of codes, over the federation's validation nodes, and
+        counted predictions if the objective takes them; with differential privacy only what the
+        search goes by, over the own nodes.
+        """
+        sums, counts = self._evaluated(codes)
+        if self.private:
+            means = sums / max(self._val_field.measured, 1)
+            first = self.settings.objective_names[0]
+            return {"losses": means[:, 0]} if first == "loss" else {"correct": means[:, 1]}
+        sums = sums / max(payload["totals"][1], 1)
+        return {"losses": sums[:, 0], "correct": sums[:, 1], **counts}
 
-    def _evaluated(self, codes: Any) -> Any:
-        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``; finite."""
-        nodes = self._val_field.measured
-        if not nodes:
-            return np.zeros((len(codes), 2))
-        networks = genotypes(self._space, codes)
-        sums = self._supernet.network.evaluate(networks, self._val_field)[:, 0]
-        worst = WORST_LOSS * nodes
+    def _evaluated(self, codes: Any) -> tuple[Any, dict[str, Any]]:
+        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``, finite; counts
+        of their predictions, as they are summed.
+        """
+        field, kinds = self._val_field, code_kinds(self.settings)
+        supernet, networks = self._supernet.network, genotypes(self._space, codes)
+        if not field.measured:
+            outputs = torch.zeros(len(codes), 0, supernet.classes)
+            return np.zeros((len(codes), 2)), self._counted(outputs, kinds)
+        if kinds:
+            outputs = supernet.outputs_of(networks, field)
+            sums = field.part_sums(outputs).cpu().numpy()[:, 0]
+            counts = self._counted(outputs, kinds)
+        else:
+            sums, counts = supernet.evaluate(networks, field)[:, 0], {}
+        worst = WORST_LOSS * field.measured
         sums[:, 0] = np.clip(np.nan_to_num(sums[:, 0], nan=worst, posinf=worst), 0, worst)
-        return sums[:, :2]
+        return sums[:, :2], counts
+
+    def _counted(self, outputs: torch.Tensor, kinds: Sequence[str]) -> dict[str, Any]:
+        """Predictions of codes ``[n, T, classes]``; of one that is not finite there are none."""
+        cells = min(self.settings.score_bins, CODE_BINS)
+        rows = []
+        for one in outputs.cpu():
+            finite = bool(one.isfinite().all())
+            counts = prediction_counts(one.nan_to_num(), self._val_field.labels.cpu(), kinds, cells)
+            rows.append({kind: value * finite for kind, value in counts.items()})
+        stacked = {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
+        return to_units(stacked, "val_")
 
     def _own_losses(self, codes: Any) -> Any:
         """What this client's optimizer minimizes: L_val_i or the share of errors, and costs."""
-        sums = self._evaluated(codes) / max(self._val_field.measured, 1)
+        sums, counts = self._evaluated(codes)
+        sums = sums / max(self._val_field.measured, 1)
         costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
-        return objective_values(self.settings.objective_names, sums[:, 0], sums[:, 1], costs)
+        scores = code_scores(self.settings, sums[:, 1], counts)
+        return objective_values(self.settings.objective_names, sums[:, 0], scores, costs)
 
 
 def variation(settings: FLAGCNSSettings) -> Variation:
@@ -346,11 +419,14 @@ def variation(settings: FLAGCNSSettings) -> Variation:
     return Variation(settings.tournament, settings.crossover, settings.mutation)
 
 
-def _fields(graph: ClientGraph, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
+def _fields(data: ClientData, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
+    graph = data.graph
     features = input_features(graph, settings.normalize_features)
     structure, labels = Structure.from_client(graph), torch.from_numpy(graph.y.copy())
     train, val = (
-        ReceptiveField(features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))])
+        ReceptiveField(
+            features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))], data.device
+        )
         for mask in (graph.train_mask, graph.val_mask)
     )
     return train, val

@@ -70,7 +70,7 @@ class FLAGCNS(Method):
         super().__init__(federation, settings, seed, secure)
         self.search = Generations(self.clients, settings, seed)
         self._trials = Trials(
-            self._trial_training, lambda best: float(fitness(best.loss, best.accuracy, "accuracy"))
+            self._trial_training, lambda best: float(fitness(best.loss, best.score, "objective"))
         )
         self._final = FinalTraining(self.final_training, self._choose)
         self._refinement: Refinement | None = None
@@ -171,9 +171,7 @@ class FLAGCNS(Method):
         """With ``params`` an objective, the smallest of those that validation cannot tell apart."""
         if not self._thrifty:
             return most_accurate(outcomes)
-        networks = [
-            Score(one.val_accuracy, one.extra["val_loss"], one.parameters) for one in outcomes
-        ]
+        networks = [Score(one.score, one.extra["val_loss"], one.parameters) for one in outcomes]
         return smallest_of_the_best_first(networks, self.search.val_nodes)[0]
 
     def _trial_round(self) -> Row:
@@ -205,11 +203,10 @@ class FLAGCNS(Method):
         if not self._thrifty:
             return trials
         networks = [
-            Score(one.val_accuracy, one.val_loss, self.search.parameters(one.candidate))
-            for one in trials
+            Score(one.score, one.val_loss, self.search.parameters(one.candidate)) for one in trials
         ]
         return [trials[i] for i in smallest_of_the_best_first(networks, self.search.val_nodes)]
 
     def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
-        about = {"rounds": self.settings.trial_rounds, "patience": 0, "select": "accuracy"}
+        about = {"rounds": self.settings.trial_rounds, "patience": 0, "select": "objective"}
         return self.engine(recipe, f"candidate-{number}-", **about)

@@ -20,7 +20,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autofgl.federation import Federation
 from autofgl.federation.party import Context
@@ -46,6 +45,7 @@ from autofgl.nn.supernet.relaxed import (
 )
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
@@ -56,6 +56,7 @@ from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.trials import FinalTraining, most_accurate
 from autofgl.seeding import torch_generator
 from autofgl.sharing.common import COMMON
+from autofgl.tasks.losses import balanced_weights
 
 #: Of Adam on α, as in DARTS.
 BETAS = (0.5, 0.999)
@@ -84,10 +85,10 @@ class DartsClient(RoundClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        self._supernet = SharedSuperNet(data.graph, settings, data.seed)
+        self._supernet = SharedSuperNet(data, settings)
         self._relaxed = RelaxedNetwork(self._supernet.network)
         self._inputs = data.inputs(settings.normalize_features)
-        self._labels = torch.from_numpy(data.graph.y.copy())
+        self._labels = torch.from_numpy(data.graph.y.copy()).to(data.device)
         self._train, self._val, _ = self._inputs.nodes
         self._train_loss = 0.0
 
@@ -101,7 +102,8 @@ class DartsClient(RoundClient):
         """Node counts."""
         self.enter_stage(payload)
         self._supernet.begin()
-        return {"counts": self.count(f"{self._stage}start", self.data.counts())}
+        labels = self.label_counts()
+        return {"counts": self.count(f"{self._stage}start", self.data.counts(), labels)}
 
     def join_search(self, payload: Payload) -> Payload:
         """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
@@ -110,27 +112,33 @@ class DartsClient(RoundClient):
 
     def weights(self, payload: Payload) -> Payload:
         """One weights step: contribute the gradient of the mean training loss with respect to W."""
+        self._supernet.weigh(payload)
         refused = self._take_gradient(payload)
         at = self._supernet.enter_step(payload)
         self._round = at[0]
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
-        scores = self._scores(_logits(payload), self._train, generator)
+        scores = self._scores(self._logits(payload), self._train, generator)
         self._train_loss, slopes = self._differentiated(scores, self._train, list(named.values()))
         gradient, counts = bounded(dict(zip(named, slopes, strict=True)))
-        share = counts * len(self._train) / max(payload["totals"][0], 1)
+        share = self._counted(counts) * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(gradient, share) | own_vote(gradient, self._secure)
-        return {**refused, "gradient": self.contribute(tag, update, reveal="parties")}
+        told = {"totals": payload["totals"], "logits": payload["logits"]}
+        sent = self.contribute(tag, update, reveal="parties", told=told)
+        return {**refused, "gradient": sent}
 
     def architecture(self, payload: Payload) -> Payload:
-        """Contribute the gradient of the mean validation loss, without dropout, in the logits."""
+        """Contribute the gradient of the mean validation loss, without dropout, in the logits; with
+        differential privacy it alone, without figures.
+        """
+        self._supernet.weigh(payload)
         refused = self._take_gradient(payload)
         totals = payload["totals"]
         share = len(self._val) / max(totals[1], 1)
         self._supernet.network.eval()
-        logits = _logits(payload).requires_grad_()
+        logits = self._logits(payload).requires_grad_()
         scores = self._scores(logits, self._val)
         loss, (slope,) = self._differentiated(scores, self._val, [logits])
         gradient, counts = bounded({"logits": slope})
@@ -140,10 +148,16 @@ class DartsClient(RoundClient):
         figures = {
             "val": share * np.array([loss, correct, 1.0]),
             "train": train_share * np.array([self._train_loss, 1.0]),
-            **weighted(gradient, counts * share),
         }
+        update = weighted(gradient, self._counted(counts) * share)
+        sent = update if self.private else {**figures, **update}
         tag = f"architecture-{payload['generation']}"
-        return {**refused, "figures": self.contribute(tag, figures)}
+        told = {"totals": totals, "logits": payload["logits"]}
+        return {**refused, "figures": self.contribute(tag, sent, told=told)}
+
+    def _counted(self, counts: float) -> float:
+        """What a gradient counts; with differential privacy nobody is told that there is none."""
+        return 1.0 if self.private else counts
 
     def _take_gradient(self, payload: Payload) -> Payload:
         return self._supernet.take(payload, self.sums, self._secure != "none")
@@ -153,9 +167,12 @@ class DartsClient(RoundClient):
     ) -> Tensor:
         """Scores of the relaxed network at some nodes, ``[nodes, classes]``."""
         if not len(nodes):
-            return torch.zeros(0, self._supernet.network.classes)
+            return torch.zeros(0, self._supernet.network.classes, device=self.data.device)
         inputs = self._inputs
         return self._relaxed(logits, inputs.features, inputs.structure, generator)[nodes]
+
+    def _logits(self, payload: Payload) -> Tensor:
+        return torch.tensor(payload["logits"], dtype=torch.float32, device=self.data.device)
 
     def _differentiated(
         self, scores: Tensor, nodes: Tensor, wanted: list[Tensor]
@@ -163,11 +180,11 @@ class DartsClient(RoundClient):
         """Mean loss, capped and finite, and its gradients; all zero without nodes."""
         if not len(nodes):
             return 0.0, [np.zeros(tuple(value.shape), np.float32) for value in wanted]
-        loss = F.cross_entropy(scores, self._labels[nodes])
+        loss = self._supernet.loss.mean(scores, self._labels[nodes])
         # A convolution may have parameters that its output does not depend on.
         slopes = torch.autograd.grad(loss, wanted, materialize_grads=True, allow_unused=True)
         value = float(np.nan_to_num(loss.item(), nan=WORST_LOSS, posinf=WORST_LOSS))
-        return min(value, WORST_LOSS), [gradient.numpy() for gradient in slopes]
+        return min(value, WORST_LOSS), [fetch(gradient) for gradient in slopes]
 
 
 class FLDarts(Method):
@@ -176,7 +193,10 @@ class FLDarts(Method):
     Settings = DartsSettings
     ways: ClassVar = {"common": COMMON}
     Client = DartsClient
-    saved = ("_generation", "_generations", "_totals", "_alpha", "_optimizer", "_final")
+    saved = (
+        "_generation", "_generations", "_totals", "_class_weights", "_alpha", "_optimizer",
+        "_final",
+    )  # fmt: skip
     settings: DartsSettings
 
     @classmethod
@@ -198,6 +218,7 @@ class FLDarts(Method):
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
+        self._class_weights: list[float] = []
 
     @property
     def done(self) -> bool:
@@ -212,7 +233,11 @@ class FLDarts(Method):
     def setup(self) -> None:
         """Count the nodes."""
         replies = self.clients.call("begin_search", {"stage": "search-"}, reply=START).ok
-        self._totals = self.clients.count_nodes("search-start", replies)
+        if self.settings.class_weight == "balanced":
+            self._totals, labels = self.clients.count_labels("search-start", replies)
+            self._class_weights = balanced_weights(labels)
+        else:
+            self._totals = self.clients.count_nodes("search-start", replies)
 
     def wrap_up(self) -> None:
         """The budget is spent: end the search and train its network."""
@@ -265,19 +290,18 @@ class FLDarts(Method):
         if gradient:
             self._alpha.grad = torch.from_numpy(gradient["logits"].astype(np.float64))
             self._optimizer.step()
-        train, val, logits = figures["train"], figures["val"], self._logits()
+        logits = self._logits()
         return {
-            "train_loss": _ratio(train[0], train[1]),
-            "val_loss": _ratio(val[0], val[2]),
-            "val_accuracy": _ratio(val[1], val[2]),
-            "test_accuracy": None,
+            **figure_columns(figures),
             "generation": self._generation,
             "entropy": entropy(self._space, logits),
             "best_code": str(most_likely_genotype(self._space, logits)),
         }
 
     def _message(self) -> Payload:
-        return {"generation": self._generation, "totals": self._totals, "logits": self._logits()}
+        weights = {"class_weights": self._class_weights} if self._class_weights else {}
+        about = {"generation": self._generation, "totals": self._totals, **weights}
+        return {**about, "logits": self._logits()}
 
     def _logits(self) -> Logits:
         logits: Logits = self._prior + self._alpha.detach().numpy()
@@ -302,6 +326,16 @@ def relaxed_forms(logits: int) -> dict[str, Form]:
     }
 
 
+def figure_columns(figures: Mapping[str, Any]) -> Row:
+    """Columns of the relaxed network's figures, where clients tell them."""
+    row: Row = dict.fromkeys(("train_loss", "val_loss", "val_accuracy", "test_accuracy"))
+    if "val" in figures:
+        train, val = figures["train"], figures["val"]
+        row["train_loss"] = _ratio(train[0], train[1])
+        row |= {"val_loss": _ratio(val[0], val[2]), "val_accuracy": _ratio(val[1], val[2])}
+    return row
+
+
 def _ratio(total: float, share: float) -> float:
     """A mean over the clients that answered; zero where none has such nodes."""
     return float(total / share) if share else 0.0
@@ -318,7 +352,3 @@ def bounded(gradient: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
     largest = max(float(np.abs(value).max(initial=0.0)) for value in gradient.values())
     scale = np.float32(LARGEST / max(largest, LARGEST))
     return {name: scale * value for name, value in gradient.items()}, 1.0
-
-
-def _logits(payload: Payload) -> Tensor:
-    return torch.tensor(payload["logits"], dtype=torch.float32)

@@ -12,31 +12,44 @@ import numpy as np
 
 from autofgl.federation import Traffic
 from autofgl.federation.payload import Payload
-from autofgl.methods.fl_agcns.client import cost_of, objective_values, variation
+from autofgl.methods.fl_agcns.client import (
+    code_kinds,
+    code_scores,
+    cost_of,
+    objective_values,
+    variation,
+)
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
+from autofgl.runtime.details import counts_form
 from autofgl.runtime.outcome import Row
+from autofgl.runtime.private import LARGEST_LOSS
 from autofgl.runtime.replies import SUM, TAKE, WHOLE, Array, Form, Record
 from autofgl.runtime.state import Saved
 from autofgl.search.baselines import RandomSearch
 from autofgl.search.evolution import fronts, ranks
 from autofgl.search.feo import evolve, gamma, next_population, quotas
 from autofgl.seeding import numpy_generator
+from autofgl.tasks.losses import balanced_weights
 
 BEGIN = Record({"counts": SUM, "val": WHOLE, "params": Array((None,), 0)})
 
 
-def figure_forms(codes: int) -> dict[str, Form]:
-    """What federated losses and accuracies of so many codes can be."""
+def figure_forms(codes: int, settings: FLAGCNSSettings, nodes: int) -> dict[str, Form]:
+    """What federated losses, accuracies and counted predictions of so many codes can be."""
     within = Array((codes,), -ROUNDING, 1 + ROUNDING)
-    return {"losses": Array((codes,), -ROUNDING), "correct": within}
+    counts = {f"val_{kind}": counts_form(kind, [nodes] * codes) for kind in code_kinds(settings)}
+    return {"losses": Array((codes,), -ROUNDING), "correct": within, **counts}
 
 
 class Generations(Saved):
     """The population P, and how it gets from one generation to the next."""
 
-    saved = ("count", "warmup", "_totals", "_val_counts", "_tables", "population", "_values")
+    saved = (
+        "count", "warmup", "_totals", "_class_weights", "_val_counts", "_tables", "population",
+        "_values",
+    )  # fmt: skip
 
     def __init__(self, clients: Clients, settings: FLAGCNSSettings, seed: int) -> None:
         self._clients = clients
@@ -48,6 +61,7 @@ class Generations(Saved):
         self.count = 0
         self.warmup = settings.warmup
         self._totals = [0, 0, 0]
+        self._class_weights: list[float] = []
         self._val_counts: dict[str, int] = {}
         self._tables: dict[str, Any] = {}
         self._values: Any = None
@@ -55,7 +69,11 @@ class Generations(Saved):
     def setup(self) -> None:
         """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
         replies = self._clients.call("begin_search", {"stage": "search-"}, reply=BEGIN).ok
-        self._totals = self._clients.count_nodes("search-start", replies)
+        if self._settings.class_weight == "balanced":
+            self._totals, labels = self._clients.count_labels("search-start", replies)
+            self._class_weights = balanced_weights(labels)
+        else:
+            self._totals = self._clients.count_nodes("search-start", replies)
         self._val_counts = {name: reply["val"] for name, reply in replies.items()}
         tables = {"params": self._clients.agreed(replies, ("params",))["params"]}
         if "latency" in self._settings.objective_names:
@@ -75,7 +93,7 @@ class Generations(Saved):
         clock = _Clock(self._clients.federation.meter)
         if self.count <= self.warmup:
             self.population = self._sample(self.count)
-        about = {"generation": self.count, "totals": self._totals}
+        about = {"generation": self.count, **self._told}
         steps = range(self._settings.weight_steps)
         messages = ({"codes": self._step_codes(step), **about} for step in steps)
         update = weight_steps(self._clients, self.count, messages)
@@ -117,7 +135,7 @@ class Generations(Saved):
         rows = rows[np.argsort(values[rows, 0], kind="stable")]
         shown = values[rows]
         names = self._settings.objective_names
-        if names[0] == "accuracy":
+        if names[0] != "loss":
             shown[:, 0] = (1 - shown[:, 0]).round(4)  # see autofgl.runtime.trials.fitness
         networks = genotypes(self.space, self.population[rows])
         return [
@@ -155,14 +173,14 @@ class Generations(Saved):
         parties = list(self._clients.names)
         counts = [self._val_counts[name] for name in parties]
         places = quotas(len(self.population), share, counts).clients
-        about = {"generation": self.count, "totals": self._totals}
+        about = {"generation": self.count, **self._told}
         replies = self._clients.call(
             "evolve",
             {"shared": shared, "children": children, "tables": self._tables, **about},
             reply=Record({"losses": SUM, "codes": self._codes_form()}),
             each={name: {"quota": quota} for name, quota in zip(parties, places, strict=True)},
         )
-        tag, forms = f"children-{self.count}", figure_forms(children)
+        tag, forms = f"children-{self.count}", self._forms(children)
         figures = self._clients.total(tag, replies.ok, "losses", forms)
         fresh = self._objectives(figures, shared[len(shared) - children :])
         losses = ranks(np.concatenate([values, fresh]))
@@ -173,11 +191,20 @@ class Generations(Saved):
         self._values = None
 
     def _federated_losses(self, at: int | str, payload: Payload) -> Mapping[str, Any]:
-        message = {**payload, "generation": at, "totals": self._totals}
+        message = {**payload, "generation": at, **self._told}
         replies = self._clients.call("losses", message, reply=TAKE.having(losses=SUM))
         self._clients.require_taken(replies.ok)
-        forms = {**figure_forms(len(payload["codes"])), "train_loss": Array((), -ROUNDING)}
+        forms = {**self._forms(len(payload["codes"])), "train_loss": Array((), -ROUNDING)}
         return self._clients.total(f"losses-{at}", replies.ok, "losses", forms)
+
+    def _forms(self, codes: int) -> dict[str, Form]:
+        return figure_forms(codes, self._settings, self.val_nodes)
+
+    @property
+    def _told(self) -> Payload:
+        """What clients are told of the federation's nodes."""
+        weights = {"class_weights": self._class_weights} if self._class_weights else {}
+        return {"totals": self._totals, **weights}
 
     def _codes_form(self) -> Form:
         """Codes of the space, at most as many as the population has."""
@@ -191,8 +218,14 @@ class Generations(Saved):
 
     def _objectives(self, figures: Mapping[str, Any], codes: Any) -> Any:
         costs = {name: cost_of(table, self.space, codes) for name, table in self._tables.items()}
-        names = self._settings.objective_names
-        return objective_values(names, figures["losses"], figures["correct"], costs)
+        names, untold = self._settings.objective_names, np.zeros(len(codes))
+        losses = figures.get("losses", untold)
+        return objective_values(names, losses, self._scores(figures, untold), costs)
+
+    def _scores(self, figures: Mapping[str, Any], untold: Any = None) -> Any:
+        """What the objective makes of the figures; with differential privacy accuracies alone."""
+        correct = figures.get("correct", untold)
+        return correct if self._clients.private else code_scores(self._settings, correct, figures)
 
     def _share(self) -> float:
         """γ of this generation; the ablations have all or nothing."""
@@ -204,14 +237,21 @@ class Generations(Saved):
         networks = genotypes(self.space, self.population)
         types = Counter(layer.type for code in networks for layer in code.existing)
         layers = max(1, sum(types.values()))
+        if self._clients.private:  # the search goes by the noise, the history need not
+            bounds = {"losses": LARGEST_LOSS, "correct": 1.0}
+            figures = {name: np.clip(one, 0, bounds[name]) for name, one in figures.items()}
+        losses, correct = figures.get("losses"), figures.get("correct")
+        train_loss, scores = figures.get("train_loss"), self._scores(figures)
+        judged = f"val_{self._settings.objective}" if code_kinds(self._settings) else "val_accuracy"
         return {
-            "train_loss": float(figures["train_loss"]),
-            "val_loss": float(figures["losses"][best]),
-            "val_accuracy": float(figures["correct"][best]),
+            "train_loss": None if train_loss is None else float(train_loss),
+            "val_loss": None if losses is None else float(losses[best]),
+            "val_accuracy": None if correct is None else float(correct[best]),
+            judged: None if scores is None else float(scores[best]),
             "test_accuracy": None,
             "generation": self.count,
-            "best_fll": float(np.min(figures["losses"])),
-            "median_fll": float(np.median(figures["losses"])),
+            "best_fll": None if losses is None else float(np.min(losses)),
+            "median_fll": None if losses is None else float(np.median(losses)),
             "gamma": share,
             "unique_codes": len(self.codes.unique(self.population)),
             "best_code": str(networks[best]),

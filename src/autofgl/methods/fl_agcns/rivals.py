@@ -58,7 +58,9 @@ class FLRL(RecipeSearch):
         return network_recipe(self.settings, candidate)
 
     def make_searcher(self) -> QLearning:
-        """The agent; accuracy is its reward as in BlockQNN, or the likelihood of the labels."""
+        """The agent; accuracy is its reward as in BlockQNN, or the objective, or the likelihood of
+        the labels.
+        """
         settings = self.settings
         return QLearning(
             make_codes(make_space(settings)),
@@ -67,7 +69,7 @@ class FLRL(RecipeSearch):
             memory=settings.memory,
             rate=settings.rate,
             replay=settings.replay,
-            reward=(lambda score: 1.0 - score) if settings.fitness == "accuracy" else likelihood,
+            reward=likelihood if settings.fitness == "loss" else (lambda score: 1.0 - score),
         )
 
     def notes(self) -> dict[str, float]:

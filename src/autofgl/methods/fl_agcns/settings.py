@@ -62,11 +62,32 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
 
     @property
     def releases(self) -> Releases | None:
-        """None: clients tell which codes they prefer, and sums whose values have no bound."""
-        return None
+        """Steps on the SuperNet, rounds of trials and finalists; figures of the population and of
+        its children in every generation (none in the warm-up, which a time budget may cut short),
+        of the last population, of trials and finalists. None if clients tell more than sums.
+        """
+        if self.beyond_sums:
+            return None
+        figures = 2 * self.generations + 1 + self.trials + self.finalists
+        return Releases(self.total_rounds, figures)
+
+    @property
+    def beyond_sums(self) -> str:
+        """Codes that a client prefers, or the times of its machine."""
+        if self.optimizers != "controller":
+            return "the codes that clients prefer by their own data: set optimizers=controller"
+        if "latency" in self.objective_names:
+            return "times that clients measure: leave latency out of objectives"
+        return ""
 
     renamed: ClassVar[dict[str, str]] = {"optimisers": "optimizers"}
+    by_objective: ClassVar[dict[str, str]] = {
+        "select": "objective", "objectives": "objective,params",
+    }  # fmt: skip
 
+    batch: Whole = 0
+    """training nodes in a mini-batch of trials and final training; 0: all at once, as the SuperNet
+    always takes them"""
     population: int = Field(60, ge=2)
     """number of codes (encoded architectures) in the population, |P|"""
     generations: Count = 250
@@ -80,8 +101,8 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     optimizers: Literal["both", "controller", "clients"] = "both"
     """who evolves the population (the paper's ablation)"""
     objectives: str = "loss,params"
-    """what codes are ranked by, separated by commas: first validation loss or accuracy, then
-    params, latency or both"""
+    """what codes are ranked by, separated by commas: first loss, accuracy or the objective on
+    validation nodes, then params, latency or both; trials and finalists go by the objective"""
     start: str = ""
     """architectures to start from, separated by ';', such as 'relu | gcn<0 gcn<1 | identity'"""
     per_predecessor: bool = False
@@ -111,8 +132,11 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     @classmethod
     def _check_objectives(cls, text: str) -> str:
         first, *more = names = [name.strip() for name in text.split(",")]
-        if first not in ("loss", "accuracy") or not set(more) <= {"params", "latency"}:
-            raise ValueError("loss or accuracy comes first, then params, latency or both")
+        ranks = ("loss", "accuracy", "objective")
+        if first not in ranks or not set(more) <= {"params", "latency"}:
+            raise ValueError(
+                "loss, accuracy or objective comes first, then params, latency or both"
+            )
         if len(set(names)) < len(names):
             raise ValueError("name every objective once")
         return ",".join(names)
@@ -167,9 +191,12 @@ class DartsSettings(SpaceSettings, FederatedTraining):
 
     @property
     def releases(self) -> Releases | None:
-        """None: clients tell which codes they prefer, and sums whose values have no bound."""
-        return None
+        """Steps on SuperNet and architecture, then the final training."""
+        return Releases(self.total_rounds, 1)
 
+    batch: Whole = 0
+    """training nodes in a mini-batch of the final training; 0: all at once, as the SuperNet always
+    takes them"""
     generations: Count = 250
     """architecture steps"""
     weight_steps: Count = 1
@@ -183,6 +210,16 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     hundred would hardly move"""
     arch_weight_decay: NonNegative = 1e-3
     """L2 penalty on the architecture parameters"""
+
+    @field_validator("objective")
+    @classmethod
+    def _check_gradient(cls, objective: str) -> str:
+        if objective != "accuracy":
+            raise ValueError(
+                "fl-darts descends the validation loss and cannot follow another objective: "
+                "take fl-agcns, fl-random or fl-rl"
+            )
+        return objective
 
     @property
     def total_rounds(self) -> int:

@@ -79,7 +79,14 @@ def take(whole: Mapping[str, Any], parts: Parts) -> Arrays:
 
 def put(weights: Mapping[str, Any], parts: Parts, sizes: Mapping[str, tuple[int, ...]]) -> Arrays:
     """A network's parameters in blocks of these sizes; all other entries are zero."""
-    whole = {name: np.zeros(size, np.float32) for name, size in sizes.items()}
+    return put_into(
+        {name: np.zeros(size, np.float32) for name, size in sizes.items()}, weights, parts
+    )
+
+
+def put_into(blocks: Arrays, weights: Mapping[str, Any], parts: Parts) -> Arrays:
+    """Blocks with a network's parameters in them; all other entries are as before."""
+    whole = {name: np.array(block, np.float32) for name, block in blocks.items()}
     for name, part in parts.items():
         whole[part.block][part.index] = weights[name]
     return whole

@@ -33,6 +33,7 @@ from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.search.space import Chromosome
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.meta.model import MetaModel
+from autofgl.tasks.losses import NodeLoss
 
 #: Loss counts so much less than accuracy: it only decides between equals.
 _TIE = 1e-4
@@ -65,6 +66,8 @@ class Configurator:
         self._vicinities: dict[int, tuple[Inputs, Inputs]] = {}
         self._searcher: Genetic | None = None
         self._moments: dict[str, Payload] = {}
+        #: What trials minimize; with weights of the classes once they are known.
+        self.loss = NodeLoss.of(settings)
 
     @property
     def possible(self) -> bool:
@@ -127,6 +130,7 @@ class Configurator:
             self._graph.name, taught, spec, self.space.settings_of(chromosome), self._seed, before
         )
         self.recall(chromosome, model)
+        model.loss = self.loss
         try:
             model.learn(at)
             trained = model.weights()
@@ -251,6 +255,9 @@ def shift(before: Weights, trained: Weights, weight: float) -> Weights:
 
 
 def distance(before: Weights, trained: Weights) -> float:
-    """Euclidean length of a client's step, over all weights of its network."""
-    squares = (np.sum(np.square(trained[name] - value)) for name, value in before.items())
+    """Euclidean length of a client's step, over all weights of its network; infinite or no number
+    for weights that have diverged.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = [np.sum(np.square(trained[name] - value)) for name, value in before.items()]
     return math.sqrt(sum(map(float, squares)))

@@ -84,6 +84,7 @@ def answer_search(task: bytes, canceled: Callable[[], bool]) -> bytes:
     settings = GraphFLGASettings(**message["settings"])
     configurator = Configurator(_graph(message["graph"]), settings, message["seed"])
     configurator.load_state(message["searcher"])
+    configurator.loss = configurator.loss.with_weights(message.get("class_weights", ()))
     winner = configurator.evolve(message["round"], message["blocks"], message["weights"], canceled)
     return encode(
         {
@@ -102,6 +103,8 @@ def _graph_payload(graph: ClientGraph) -> Payload:
         "data": x.data, "indices": x.indices, "indptr": x.indptr, "columns": int(x.shape[1]),
     }  # fmt: skip
     arrays = {name: getattr(graph, name) for name in _ARRAYS}
+    if graph.edge_weight is not None:
+        arrays["edge_weight"] = graph.edge_weight
     return {"name": graph.name, "classes": graph.classes, **arrays, **features}
 
 
@@ -110,5 +113,5 @@ def _graph(payload: Payload) -> ClientGraph:
     if x is None:
         parts = (payload["data"], payload["indices"], payload["indptr"])
         x = sp.csr_array(parts, shape=(len(payload["indptr"]) - 1, payload["columns"]))
-    arrays = {name: payload[name] for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: payload.get(name) for name in (*_ARRAYS, "edge_weight")}
     return ClientGraph(name=payload["name"], classes=payload["classes"], x=x, **arrays)

@@ -17,7 +17,7 @@ mean of the inner rates in it: the *advice*. The paper is silent on such clients
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -25,15 +25,23 @@ import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Arrays, Configurations, merge, put, take
+from autofgl.methods.graphfl.configurations import (
+    Arrays,
+    Configurations,
+    merge,
+    put,
+    put_into,
+    take,
+)
 from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import Clients
+from autofgl.runtime.clients import Clients, average
 from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Row
+from autofgl.runtime.private import is_private
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import (
     METRICS,
@@ -54,7 +62,7 @@ from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient, MetaServer
 
 #: What a search depends on that changes from round to round.
-_SEARCH = ("round", "blocks", "weights", "searcher")
+_SEARCH = ("round", "blocks", "weights", "class_weights", "searcher")
 #: Inner rates lie within a factor of e to this power of the run's own.
 _LARGEST = 20.0
 #: What a client says of its search.
@@ -68,6 +76,7 @@ class SelfConfiguredClient(MetaClient):
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
     ) -> None:
         super().__init__(data, recipe, settings, secure, trial)
+        self._private = is_private(settings)
         self._search = Configurator(data.graph, settings, data.seed)
         self._space = self._search.space
         self._chosen: Chromosome | None = None
@@ -78,6 +87,11 @@ class SelfConfiguredClient(MetaClient):
         self._note: Payload = {}
         self._job: SearchJob | None = None
         self._configure(self._space.environment)
+
+    def weigh_classes(self, weights: Sequence[float]) -> None:
+        """As always; also in what the search trains."""
+        super().weigh_classes(weights)
+        self._search.loss = self.local.loss
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in blocks and advice; a search beside the training may have ended."""
@@ -108,6 +122,7 @@ class SelfConfiguredClient(MetaClient):
         self._search.remember(self._active, self.local)
         if mode == "parallel" and self._search.possible and self._job is None:
             search = {"round": at, "blocks": self._blocks, "weights": self._weights}
+            search["class_weights"] = list(self.local.loss.class_weights)
             self._start({**search, "searcher": self._search.state()})
         if mode == "threshold" and self._search.possible:
             accuracy = Metrics.of(self.local.evaluate_adapted()).val_accuracy
@@ -119,22 +134,32 @@ class SelfConfiguredClient(MetaClient):
         parts, index = self._space.parts_of(self._active), self._space.index_of(self._active)
         trained = self.local.weights()
         before = take(self._blocks, parts) if self._blocks else trained
+        if self._private:  # what it has not, and what it has chosen, nobody is to notice
+            return put_into(self.reference(), trained, parts)
         length = distance(before, trained)
-        shapes = np.zeros(len(self._space.shapes), np.float32)
-        shapes[index] = 1.0
+        shapes, lengths = np.zeros((2, len(self._space.shapes)), np.float32)
+        shapes[index], lengths[index] = 1.0, length
         rate = math.log(self.local.settings.inner_lr / self.settings.inner_lr)
         blocks = put(self._equal_step(before, trained, length), parts, self._space.sizes)
         return {
             **blocks,
             "shapes": shapes,
-            "lengths": shapes * np.float32(length),
+            "lengths": lengths,
             "log_rate": np.array(rate, np.float32),
         }
 
+    def reference(self) -> Arrays:
+        """The global blocks."""
+        return self._blocks or self._space.initial(self.data.seed)
+
     def after(self, payload: Payload) -> Payload:
-        """Search if asked to by ``evolve``; the ``note`` says what it cost, and who is below."""
+        """Search if asked to by ``evolve``; the ``note`` says what it cost, and who is below, but
+        not with differential privacy.
+        """
         if payload["evolve"] and self._search.possible:
             self._evolve(payload["round"])
+        if self._private:
+            return {"note": {"trials": 0, "seconds": 0.0}}
         return {"note": self._note}
 
     def settle(self, payload: Payload) -> None:
@@ -216,6 +241,7 @@ class SelfConfiguredClient(MetaClient):
             self._space.settings_of(full),
             self.data.seed,
         )
+        self.local.loss = self._search.loss
         self._search.recall(full, self.local)
 
     def _start(self, search: Payload) -> None:
@@ -307,7 +333,13 @@ class SelfConfiguredServer(MetaServer):
         return {**row, "changed": changed} if self.settings.mode == "threshold" else row
 
     def average(self, update: Mapping[str, Any]) -> float:
-        """The average of each entry over the clients that have it."""
+        """The average of each entry over the clients that have it; with differential privacy over
+        all, of which those that have it not leave it as it was, and nobody advises.
+        """
+        if self.clients.private:
+            blocks = {name: update[name] for name in ("share", *self.weights)} if update else {}
+            self.weights = (average(blocks) if blocks else {}) or self.weights
+            return 0.0
         least = 0.25 / max(self._train_nodes, 1)  # a quarter of the share of a single node
         share = float(update["share"]) if update else 0.0
         if share < least:

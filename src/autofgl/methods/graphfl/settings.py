@@ -41,9 +41,9 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     """scale the features of each node to sum to 1; the bias then adapts faster than the rest"""
     rounds: Whole = 100
     """rounds of the federation"""
-    select: Literal["accuracy", "loss", "last"] = "last"
-    """which round's weights are kept: the last, best validation accuracy (the loss breaks ties), or
-    lowest validation loss; figures after adaptation"""
+    select: Literal["objective", "accuracy", "loss", "last"] = "last"
+    """which round's weights are kept: the last, best objective or accuracy on validation nodes (the
+    loss breaks ties), or lowest validation loss; figures after adaptation"""
     tasks: Count = 1
     """tasks whose mean makes an outer step"""
     outer_steps: Count = 1
@@ -97,8 +97,15 @@ class GraphFLGASettings(GraphFLSettings):
 
     @property
     def releases(self) -> Releases | None:
-        """None: a client says how it configured itself in more than sums."""
-        return None
+        """As GraphFL; None if clients say in the clear who is below the threshold."""
+        return None if self.beyond_sums else super().releases
+
+    @property
+    def beyond_sums(self) -> str:
+        """Who is below the threshold."""
+        if self.mode == "threshold":
+            return "which clients are below the threshold: set mode=continuous or parallel"
+        return ""
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""

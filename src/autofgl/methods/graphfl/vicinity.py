@@ -12,8 +12,11 @@ from autofgl.errors import AutoFGLError
 from autofgl.graphs.client_graph import Bools, ClientGraph
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.nn.models.spec import ModelSpec
+from autofgl.runtime.details import objective_kinds
 from autofgl.runtime.local_model import Inputs
 from autofgl.sharing.meta.model import MetaModel, unseen
+from autofgl.tasks.counts import prediction_counts
+from autofgl.tasks.figures import objective_value
 
 #: Up to so many nodes dense matrices are faster.
 _DENSE = 128
@@ -38,17 +41,22 @@ def judge(model: MetaModel, inputs: Inputs, settings: GraphFLGASettings) -> tupl
     if settings.fitness != "trained":
         ways.append(model.adapted_outputs(inputs))
     nodes, labels = inputs.nodes[1], inputs.labels[1]
-    right = [measure(settings.measure, logits[nodes], labels) for logits in ways]
-    losses = [float(F.cross_entropy(logits[nodes], labels)) for logits in ways]
+    losses = [float(model.loss.mean(logits[nodes], labels)) for logits in ways]
     if not all(map(math.isfinite, losses)):
         raise AutoFGLError("the loss on validation nodes is not finite")
+    right = [measure(settings, logits[nodes], labels) for logits in ways]
     return sum(right) / len(ways), sum(losses) / len(ways)
 
 
-def measure(what: str, logits: Tensor, labels: Tensor) -> float:
-    """Accuracy, or its mean with how much less the loss is than that of guessing (1 for none)."""
+def measure(settings: GraphFLGASettings, logits: Tensor, labels: Tensor) -> float:
+    """Accuracy, or its mean with how much less the loss is than that of guessing (1 for none);
+    another objective stands in for the accuracy.
+    """
     accuracy = float((logits.argmax(1) == labels).float().mean())
-    if what == "accuracy":
+    for kind in objective_kinds(settings):
+        counts = prediction_counts(logits, labels, [kind], settings.score_bins)
+        accuracy = objective_value(settings.objective, counts[kind])
+    if settings.measure == "accuracy":
         return accuracy
     skill = 1 - float(F.cross_entropy(logits, labels)) / math.log(max(logits.shape[1], 2))
     return (accuracy + skill) / 2
@@ -79,5 +87,6 @@ def _induced(graph: ClientGraph, keep: Bools) -> ClientGraph:
         graph,
         x=graph.x[np.flatnonzero(keep)],
         edge_index=place[graph.edge_index[:, inside]],
+        edge_weight=None if graph.edge_weight is None else graph.edge_weight[inside],
         **{name: getattr(graph, name)[keep] for name in rows},
     )

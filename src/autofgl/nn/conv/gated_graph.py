@@ -47,5 +47,5 @@ class GatedGraphConv(Convolution):
             )
         state = functional.pad(x, (0, missing)) if missing else x
         for weight in self.weight:
-            state = self.rnn(structure.sum @ (state @ weight), state)
+            state = self.rnn(structure.weighted_sum @ (state @ weight), state)
         return state

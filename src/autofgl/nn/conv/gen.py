@@ -51,12 +51,17 @@ class GENConv(Convolution):
         if not len(messages):
             return messages
         low, high = messages.detach().aminmax(dim=0, keepdim=True)
-        if not bool(((high - low) < _SAFE_RANGE).all()):
+        if not in_safe_range(low, high):
             return _edge_by_edge(messages, structure)
         exponentials = (messages - high).exp()
         both = structure.sum @ torch.cat([exponentials, exponentials * messages], dim=1)
         total, weighted = both.chunk(2, dim=1)
         return weighted / total.masked_fill(total == 0, 1.0)
+
+
+def in_safe_range(low: Tensor, high: Tensor) -> bool:
+    """Whether no exponential of what lies between would vanish."""
+    return bool(((high - low) < _SAFE_RANGE).all())
 
 
 def _edge_by_edge(messages: Tensor, structure: Structure) -> Tensor:

@@ -46,7 +46,7 @@ class GMMConv(Convolution):
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
-        out = mixed_mean(structure.symmetric.pattern, weights, x @ self.g)
+        out = mixed_mean(structure.unweighted_symmetric.pattern, weights, x @ self.g)
         return out + self.root.product(x) + self.bias
 
 
@@ -54,17 +54,10 @@ def pseudo_coordinates(structure: Structure) -> Tensor:
     r"""For each edge, :math:`((1 + d_j)^{-1/2}, (1 + d_i)^{-1/2})` of its source and target.
 
     MoNet has :math:`d^{-1/2}`; one is added, as the authors of FL-AGCNS do, so that a source
-    without incoming edges has a finite coordinate. The degree of a source is read off
-    :math:`\mathbf{D}^{-1/2} \mathbf{A} \mathbf{D}^{-1/2}`, which holds it even where a structure
-    has only some of a graph's rows.
+    without incoming edges has a finite coordinate.
 
     Returns:
-        ``[E, 2]``, in the order of ``structure.symmetric``.
+        ``[E, 2]``, in the order of ``structure.unweighted_symmetric``.
     """
     with constants():
-        operator = structure.symmetric
-        target = operator.pattern.crow.diff().to(structure.dtype)
-        target = target.index_select(0, operator.pattern.row)
-        product = operator.values.square() * target  # 1 / d of the source, or 0
-        source = torch.where(product > 0, 1 / product, 0.0).round()
-        return torch.stack([source, target], dim=1).add_(1).rsqrt_()
+        return (structure.end_degrees + 1).rsqrt_()

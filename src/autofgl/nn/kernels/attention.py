@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autofgl.nn.kernels.operation import Operation, constants
-from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern, spmm
+from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern, has_csr, spmm
 
 #: Patterns with several messages along every edge, by the number of messages.
 _BY_PART: WeakKeyDictionary[SparsePattern, dict[int, SparsePattern]] = WeakKeyDictionary()
@@ -72,9 +73,7 @@ class _EdgeSoftmax(Operation):
         if scores.numel() == 0:
             return scores.clone()
         rows = edges.over_targets
-        highest = torch.segment_reduce(
-            scores, "max", offsets=edges.pattern.crow, axis=0, unsafe=True
-        )
+        highest = _row_maxima(scores, edges.pattern)
         exponentials = (scores - rows.T @ highest).exp_()
         return exponentials.div_(rows.T @ (rows @ exponentials))
 
@@ -88,6 +87,15 @@ class _EdgeSoftmax(Operation):
         (weights,) = ctx.saved_tensors
         weighted = weights * grads[0]
         return weighted - weights * (ctx.rows.T @ (ctx.rows @ weighted)), None
+
+
+def _row_maxima(scores: Tensor, pattern: SparsePattern) -> Tensor:
+    """The highest of each row's scores, ``[nnz, heads] -> [m, heads]``."""
+    if has_csr(scores):
+        return torch.segment_reduce(scores, "max", offsets=pattern.crow, axis=0, unsafe=True)
+    rows = pattern.row.long().unsqueeze(1).expand_as(scores)
+    lowest = scores.new_full((pattern.shape[0], scores.shape[1]), -math.inf)
+    return lowest.scatter_reduce_(0, rows, scores, "amax")
 
 
 def _incidence(

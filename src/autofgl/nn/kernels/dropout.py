@@ -47,7 +47,8 @@ def dropout_mask(
     Every entry is decided by 8 random bits where ``p`` is a multiple of 1/256, by 16 otherwise:
     drawing the bits a word at a time is about ten times faster than ``bernoulli_``. In the second
     case ``p`` is rounded to a multiple of 2⁻¹⁶; the scale is that of the rounded value, so that
-    the expectation is exact.
+    the expectation is exact. Bits are drawn where the generator is, then moved: one seed gives
+    the same mask on every device.
     """
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"dropout probability must lie in [0, 1], not {p}")
@@ -57,7 +58,8 @@ def dropout_mask(
     if dropped == levels:
         return torch.zeros(shape, dtype=dtype, device=device)
     count = math.prod(shape)
-    words = torch.empty(-(-count * bits // _WORD_BITS), dtype=torch.int64, device=device)
+    source = device if generator is None else generator.device
+    words = torch.empty(-(-count * bits // _WORD_BITS), dtype=torch.int64, device=source)
     words.random_(-(2**63), None, generator=generator)
-    noise = words.view(kind)[:count].view(shape)
+    noise = words.to(device).view(kind)[:count].view(shape)
     return noise.ge_(dropped - levels // 2).to(dtype).mul_(levels / (levels - dropped))

@@ -1,7 +1,7 @@
 """Operations with gradients of their own, and the constants that they keep."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -11,6 +11,17 @@ from torch.autograd.function import Function
 #: Source of randomness; torch's default one if None.
 Rng: TypeAlias = torch.Generator | None
 
+# What torch has no public name for may be gone in its next version. Then constants that are first
+# used inside a transform of torch.func are of no use afterwards, and operations take the slower
+# way that is right in all cases.
+_plain_mode: Callable[[], AbstractContextManager[Any]]
+_plain_mode = getattr(torch._C, "_DisableFuncTorch", nullcontext)
+_in_transform: Callable[[], bool]
+_in_transform = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+# Public, but not in every version.
+_unwrapped: Callable[[Tensor], Tensor]
+_unwrapped = getattr(torch.func, "debug_unwrap", lambda tensor: tensor)
+
 
 @contextmanager
 def constants() -> Iterator[None]:
@@ -19,16 +30,14 @@ def constants() -> Iterator[None]:
     Operators are laid out at first use and then kept. Without this, one that is first used inside
     ``torch.inference_mode`` or ``torch.func.grad`` would be unusable afterwards.
     """
-    with torch.inference_mode(False), torch.no_grad(), torch._C._DisableFuncTorch():
+    with torch.inference_mode(False), torch.no_grad(), _plain_mode():
         yield
 
 
 def unwrap(tensor: Tensor) -> Tensor:
     """The plain tensor below the wrappers that ``torch.func`` puts around function arguments."""
     with constants():
-        while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            tensor = torch._C._functorch.get_unwrapped(tensor)
-        return tensor.detach()
+        return _unwrapped(tensor).detach()
 
 
 class Operation(Function):
@@ -42,7 +51,7 @@ class Operation(Function):
     def apply(cls, *args: Any) -> Tensor:
         """Run ``forward``, recording it only where a gradient may be asked for."""
         run: Callable[..., Tensor] = cls.forward
-        if torch._C._are_functorch_transforms_active():
+        if _in_transform():
             run = super().apply
         elif torch.is_grad_enabled() and any(
             isinstance(arg, Tensor) and arg.requires_grad for arg in args

@@ -2,22 +2,27 @@
 
 Notation: a sparse matrix of shape ``[m, n]`` has ``nnz`` entries, kept in CSR order (by row). Its
 *values* are a vector ``[nnz]`` in that order. CSR products run in MKL, several times faster than
-gathering and scattering messages; the transpose that the gradient needs is laid out once.
+gathering and scattering messages; the transpose that the gradient needs is laid out once. Devices
+without CSR products gather and scatter.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from autofgl.nn.kernels.operation import Operation, constants, unwrap
 
 _INT32_LIMIT = 2**31 - 1
+#: Where torch has products with matrices in the CSR layout.
+_CSR_DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +45,13 @@ class SparsePattern:
     def from_csr(cls, crow: Tensor, col: Tensor, shape: tuple[int, int]) -> SparsePattern:
         """A pattern from row starts ``[m + 1]`` and columns ``[nnz]``."""
         with constants():
-            crow, col = unwrap(crow).long(), unwrap(col).long()
-            entries = torch.arange(len(col), device=col.device)
-            row = torch.repeat_interleave(torch.arange(shape[0], device=col.device), crow.diff())
-            to_t = torch.argsort(col, stable=True)
-            from_t = torch.empty_like(to_t)
-            from_t[to_t] = entries
             dtype = torch.int32 if max(*shape, len(col)) < _INT32_LIMIT else torch.int64
-            indices = (crow, col, _starts(col, shape[1]), row[to_t], to_t, from_t)
-            return cls(shape, *(index.to(dtype) for index in indices))
+            crow, col = unwrap(crow).to(dtype), unwrap(col).to(dtype)
+            transpose = _transpose_by_counting if col.is_cpu else _transpose_by_sorting
+            crow_t, col_t, to_t = transpose(crow, col, shape)
+            from_t = torch.empty_like(to_t)
+            from_t[to_t.long()] = torch.arange(len(col), dtype=dtype, device=col.device)
+            return cls(shape, crow, col, crow_t, col_t, to_t, from_t)
 
     @classmethod
     def from_coo(
@@ -62,7 +65,7 @@ class SparsePattern:
         with constants():
             row, col = unwrap(row).long(), unwrap(col).long()
             order = torch.argsort(row * shape[1] + col, stable=True)
-            return cls.from_csr(_starts(row, shape[0]), col[order], shape), order
+            return cls.from_csr(_starts(row[order], shape[0]), col[order], shape), order
 
     @property
     def nnz(self) -> int:
@@ -74,6 +77,12 @@ class SparsePattern:
         """The pattern of the transposed matrix."""
         by_column, by_row = (self.crow_t, self.col_t), (self.crow, self.col)
         return SparsePattern(self.shape[::-1], *by_column, *by_row, self.from_t, self.to_t)
+
+    def to(self, device: torch.device) -> SparsePattern:
+        """The same on a device."""
+        with constants():
+            indices = (getattr(self, field.name) for field in fields(self)[1:])
+            return SparsePattern(self.shape, *(index.to(device) for index in indices))
 
     @cached_property
     def row(self) -> Tensor:
@@ -114,6 +123,21 @@ class SparseOperator:
     def __matmul__(self, dense: Tensor) -> Tensor:
         """``[m, n] @ [n, k] -> [m, k]``."""
         return _ConstantProduct.apply(dense, self)
+
+    def to(self, device: torch.device) -> SparseOperator:
+        """The same on a device, laid out as it is here."""
+        if device == self.values.device:
+            return self
+        with constants():
+            moved = SparseOperator(self.pattern.to(device), self.values.to(device))
+            transposed = self._transposed
+            if transposed is None:
+                moved._transposed = None
+            else:
+                values = transposed.values.to(device)
+                moved._transposed = SparseOperator(moved.pattern.T, values)
+                moved._transposed._transposed = moved
+            return moved
 
     def to_dense(self) -> Tensor:
         """The matrix ``[m, n]`` with its zeros."""
@@ -157,7 +181,8 @@ def sampled_product(pattern: SparsePattern, left: Tensor, right: Tensor) -> Tens
 class _ConstantProduct(Operation):
     @staticmethod
     def forward(dense: Tensor, operator: SparseOperator) -> Tensor:
-        return _multiply(operator.pattern, operator.csr, dense)
+        csr = operator.csr if has_csr(dense) else None
+        return _multiply(operator.pattern, csr, operator.values, dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
@@ -171,7 +196,8 @@ class _ConstantProduct(Operation):
 class _Product(Operation):
     @staticmethod
     def forward(values: Tensor, dense: Tensor, pattern: SparsePattern) -> Tensor:
-        return _multiply(pattern, _csr(pattern, values), dense)
+        csr = _csr(pattern, values) if has_csr(dense) else None
+        return _multiply(pattern, csr, values, dense)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], _output: Any) -> None:
@@ -195,6 +221,8 @@ class _SampledProduct(Operation):
         zeros = left.new_zeros(pattern.nnz)
         if not (pattern.nnz and left.shape[1]):
             return zeros
+        if not has_csr(left):
+            return (left.index_select(0, pattern.row) * right.index_select(0, pattern.col)).sum(1)
         sample = _csr(pattern, zeros)
         product: Tensor = torch.sparse.sampled_addmm(sample, left.contiguous(), right.t(), beta=0.0)
         return product.values()
@@ -219,11 +247,31 @@ def _transposed_product(pattern: SparsePattern, values: Tensor, dense: Tensor) -
     return spmm(pattern.T, values.index_select(0, pattern.to_t), dense)
 
 
+def _transpose_by_counting(
+    crow: Tensor, col: Tensor, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Starts of the columns, row and place of each entry by column: in linear time, by SciPy."""
+    places = np.arange(len(col), dtype=col.numpy().dtype)
+    by_column = sp.csr_array((places, col.numpy(), crow.numpy()), shape=shape).tocsc()
+    arrays = (by_column.indptr, by_column.indices, by_column.data)
+    crow_t, col_t, to_t = (torch.from_numpy(array).to(col.dtype) for array in arrays)
+    return crow_t, col_t, to_t
+
+
+def _transpose_by_sorting(
+    crow: Tensor, col: Tensor, shape: tuple[int, int]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The same where SciPy does not reach: on another device than the CPU."""
+    rows = torch.arange(shape[0], dtype=col.dtype, device=col.device)
+    row = torch.repeat_interleave(rows, crow.diff(), output_size=len(col))
+    to_t = torch.argsort(col, stable=True)
+    return _starts(col[to_t], shape[1]), row[to_t], to_t.to(col.dtype)
+
+
 def _starts(index: Tensor, size: int) -> Tensor:
-    """Where each of ``size`` groups starts once ``index`` is sorted, ``[size + 1]``."""
-    starts = index.new_zeros(size + 1)
-    starts[1:] = torch.bincount(index, minlength=size).cumsum(0)
-    return starts
+    """Where each of ``size`` groups starts in a sorted index, and where the last ends."""
+    groups = torch.arange(size + 1, dtype=index.dtype, device=index.device)
+    return torch.searchsorted(index, groups).to(index.dtype)
 
 
 def _csr(pattern: SparsePattern, values: Tensor) -> Tensor:
@@ -232,10 +280,19 @@ def _csr(pattern: SparsePattern, values: Tensor) -> Tensor:
     )
 
 
-def _multiply(pattern: SparsePattern, csr: Tensor, dense: Tensor) -> Tensor:
+def has_csr(tensor: Tensor) -> bool:
+    """Whether torch multiplies by CSR matrices where a tensor is."""
+    return tensor.device.type in _CSR_DEVICES
+
+
+def _multiply(pattern: SparsePattern, csr: Tensor | None, values: Tensor, dense: Tensor) -> Tensor:
+    """The product; without a matrix in torch's CSR layout by gathering and scattering."""
     shape = (pattern.shape[0], dense.shape[1])
     if pattern.nnz == 0 or shape[1] == 0:
         return dense.new_zeros(shape)
+    if csr is None:
+        messages = values.unsqueeze(1) * dense.index_select(0, pattern.col)
+        return dense.new_zeros(shape).index_add_(0, pattern.row, messages)
     # ``csr @ dense`` zeroes and copies its result first; with beta = 0, MKL merely writes it.
     out = dense.new_empty(shape)
     return torch.addmm(out, csr, dense.contiguous(), beta=0.0, out=out)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn.features import NodeInput
+from autofgl.nn.features import InputFeatures, NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import reset_children
 from autofgl.nn.kernels.operation import Rng
@@ -34,15 +34,33 @@ class GNN(nn.Module):
     """
 
     spec: NetworkSpec
+    #: Whether the network was trained on features that were divided by the sum of their row.
+    scales_features: bool = False
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
         self.spec = spec
 
-    def forward(self, x: NodeInput, edges: Tensor | Structure, generator: Rng = None) -> Tensor:
-        """Class scores ``[n, classes]``; an edge index ``[2, E]`` does for a structure."""
+    def forward(
+        self,
+        x: NodeInput,
+        edges: Tensor | Structure,
+        edge_weight: Tensor | None = None,
+        *,
+        generator: Rng = None,
+    ) -> Tensor:
+        """Class scores ``[n, classes]`` of node features ``[n, F]``.
+
+        An edge index ``[2, E]``, with weights ``[E]`` if there are any, does for a structure.
+        Together with plain features it is data as it came, so that features are scaled as they
+        were in training.
+        """
         if isinstance(edges, Tensor):
-            edges = Structure(edges, x.shape[0], x.dtype)
+            edges = Structure(edges, x.shape[0], x.dtype, edge_weight)
+            if self.scales_features and isinstance(x, Tensor):
+                x = InputFeatures(x).row_normalized()
+        elif edge_weight is not None:
+            raise TypeError("a structure has its own weights")
         return self.logits(x, edges, generator)
 
     def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:

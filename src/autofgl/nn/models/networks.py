@@ -32,6 +32,7 @@ from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
 from autofgl.nn.models.own import OwnNetwork, build_own, try_out
 from autofgl.nn.models.sfgnn import SeparatedGNN
 from autofgl.nn.models.spec import (
+    DEFAULT_HOPS,
     SEARCHED_FAMILY,
     ModelSpec,
     NetworkSpec,
@@ -263,6 +264,26 @@ def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
     network = empty_network(spec)
     network.reset_parameters(generator)
     return network
+
+
+def receptive_hops(spec: NetworkSpec) -> int | None:
+    """How far a network looks: nodes at a greater distance do not enter a node's output.
+
+    None for a network from outside, or with layers from there, of which nobody knows.
+    """
+    if isinstance(spec, SearchedSpec):
+        reach = [0]
+        for layer in spec.parsed().layers:
+            kind = layer_type(layer.type, spec.own_layers)
+            if kind.whole:
+                return None
+            reach.append(reach[layer.previous or 0] + kind.hops)
+        return max(reach)
+    if not isinstance(spec, ModelSpec):
+        return None
+    if spec.family in DEFAULT_HOPS:
+        return spec.steps
+    return spec.layers * (spec.stack_layers if spec.family == "arma" else 1)
 
 
 def count_parameters(build: Callable[[], nn.Module]) -> int:

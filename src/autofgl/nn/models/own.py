@@ -68,11 +68,21 @@ class OwnNetwork(GNN):
         if complex_:
             raise UserError(f"{spec.title}: '{complex_[0]}' is complex, which cannot be averaged")
 
-    def forward(self, x: NodeInput, edges: Tensor | Structure, generator: Rng = None) -> Tensor:
+    def forward(
+        self,
+        x: NodeInput,
+        edges: Tensor | Structure,
+        edge_weight: Tensor | None = None,
+        *,
+        generator: Rng = None,
+    ) -> Tensor:
         """Class scores ``[n, classes]``."""
         features = x if isinstance(x, Tensor) else x.dense
-        index = edges if isinstance(edges, Tensor) else edges.edge_index
-        weight = getattr(edges, "edge_weight", None)
+        index, weight = (
+            (edges, edge_weight)
+            if isinstance(edges, Tensor)
+            else (edges.edge_index, edges.edge_weight)
+        )
         if not self.training and not self._draws:
             return self.call(features, index, weight)
         with global_randomness(generator):

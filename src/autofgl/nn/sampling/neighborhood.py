@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from autofgl.errors import GraphError
 from autofgl.nn.kernels.operation import constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 Floats: TypeAlias = npt.NDArray[np.float32]
 #: Column numbers: int32 where they fit, which halves the memory of a large graph.
 Columns: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+
+#: Why a convolution across clients does not take graphs with weights.
+NO_WEIGHTS_ACROSS = (
+    "edges have weights, and a convolution across clients has no weighted degrees of remote nodes: "
+    "leave 'edge_weight' out, or choose another method"
+)
 
 
 def index_type(largest: int) -> type[np.int32 | np.int64]:
@@ -39,7 +46,8 @@ class Neighborhood:
 
     An edge that is listed k times is one entry of k times the value and counts k times in both
     degrees, and self loops of the input count as the one that is added: the matrix is the one that
-    :attr:`autofgl.nn.structure.Structure.gcn` multiplies by.
+    :attr:`autofgl.nn.structure.Structure.gcn` multiplies by. So it is with weights, where nothing
+    crosses: of a remote node, a boundary has the number of neighbors only.
     """
 
     indptr: Ints  # start of each row, [n + 1]
@@ -54,10 +62,16 @@ class Neighborhood:
         """The matrix of a client graph, in time linear in its nodes and edges."""
         n, boundary = graph.num_nodes, graph.boundary
         first, place = _external_nodes(boundary)
-        degree = np.concatenate([graph.degree, boundary.degree[first]])
-        matrix = _multiplicity(graph, n + place, n + len(first))
-        # Computed as Structure does, to the last bit.
-        scale = torch.from_numpy(degree + 1).to(torch.float32).pow(-0.5).numpy()
+        matrix = _entries(graph, n + place, n + len(first))
+        if graph.edge_weight is None:
+            degree = np.concatenate([graph.degree, boundary.degree[first]]) + 1
+        elif len(boundary):
+            raise GraphError(f"{graph.name}: {NO_WEIGHTS_ACROSS}")
+        else:
+            degree = np.asarray(matrix.sum(axis=1))
+        # Computed as Structure does, to the last bit where edges have no weights.
+        scale = torch.from_numpy(degree).to(torch.float32).pow(-0.5).numpy()
+        scale[np.isinf(scale)] = 0.0
         values = np.repeat(scale[:n], np.diff(matrix.indptr))
         values *= scale[matrix.indices]
         values *= matrix.data
@@ -196,21 +210,28 @@ def _external_nodes(boundary: Boundary) -> tuple[Ints, Ints]:
     return first, place
 
 
-def _multiplicity(graph: ClientGraph, external: Ints, columns: int) -> sp.csr_array:
-    """How often each entry of A + I is listed, with one self loop per node.
+def _entries(graph: ClientGraph, external: Ints, columns: int) -> sp.csr_array:
+    """How often each entry of A + I is listed, or what it weighs, with one self loop per node.
 
     ``external`` is the column of each row of the boundary, ``[b]``.
     """
     n = graph.num_nodes
     source, target = graph.edge_index
+    weight, own = graph.edge_weight, np.ones(n, np.float32)
     if (loops := source == target).any():
+        if weight is not None:
+            own[source[loops]] = weight[loops]
+            weight = weight[~loops]
         source, target = source[~loops], target[~loops]
     dtype = index_type(columns)
     nodes = np.arange(n)
     row = np.concatenate([target, nodes, graph.boundary.local], dtype=dtype, casting="same_kind")
     col = np.concatenate([source, nodes, external], dtype=dtype, casting="same_kind")
+    values = np.ones(len(row), np.float32)
+    if weight is not None:
+        values[: len(weight) + n] = np.concatenate([weight, own])
     # SciPy sorts by counting, which is linear, and adds up what is listed repeatedly.
-    return sp.csr_array((np.ones(len(row), np.float32), (row, col)), shape=(n, columns))
+    return sp.csr_array((values, (row, col)), shape=(n, columns))
 
 
 def _numbered(columns: Columns) -> tuple[Ints, Ints, Ints]:

@@ -106,12 +106,12 @@ class Fanout:
         rows = _Rows.of(matrix, targets)
         counts = np.minimum(rows.lengths, self.k + 1)
         bounds = starts(counts)
-        entries = _runs(rows.begins, bounds)  # right for short rows; long ones follow
+        entries = runs(rows.begins, bounds)  # right for short rows; long ones follow
         scale = np.ones(len(entries), np.float32)
         long = np.flatnonzero(rows.lengths > counts)
         begins, degree = rows.begins[long], rows.lengths[long] - 1
         loop = matrix.loops[rows.targets[long]]
-        picks = _subsets(degree, self.k, rng)
+        picks = subsets(degree, self.k, rng)
         picks += picks >= loop  # jump over the self loop
         place = bounds[long] + np.arange(self.k + 1)[:, None]
         entries[place[0]] = begins + loop
@@ -191,19 +191,19 @@ class _Rows:
 
     def entries(self) -> Ints:
         """Places of all entries in the matrix, row by row."""
-        return _runs(self.begins, self.bounds)
+        return runs(self.begins, self.bounds)
 
     def counts(self, places: Ints) -> Ints:
         """How many of these places, sorted, lie in each row."""
         return np.diff(np.searchsorted(places, self.bounds))
 
 
-def _runs(begins: Ints, bounds: Ints) -> Ints:
+def runs(begins: Ints, bounds: Ints) -> Ints:
     """Consecutive numbers from each beginning, as many as there are between the bounds."""
     return np.arange(bounds[-1]) + np.repeat(begins - bounds[:-1], np.diff(bounds))
 
 
-def _subsets(sizes: Ints, k: int, rng: np.random.Generator) -> Ints:
+def subsets(sizes: Ints, k: int, rng: np.random.Generator) -> Ints:
     """Draw k different numbers below each size, all subsets alike, ``[k, len(sizes)]``.
 
     Floyd's algorithm on all sizes at once (Bentley and Floyd, "A sample of brilliance", 1987):

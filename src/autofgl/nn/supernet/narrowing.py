@@ -86,7 +86,7 @@ def _appnp(convolution: APPNPConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
 def _gated_graph(convolution: GatedGraphConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     for weight, (structure, rows) in zip(convolution.weight, hops, strict=True):
         # A plain sum over neighbors first, then the map, would round more.
-        message = _first(structure.sum @ (x @ weight), rows)
+        message = _first(structure.weighted_sum @ (x @ weight), rows)
         x = convolution.rnn(message, _first(x, rows))
     return x
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -107,7 +107,7 @@ class SuperNet(nn.Module):
             return np.zeros(len(population))
         plan = self.plan(population)
         losses = receptive_field.mean_losses(self._scores(plan, receptive_field, generator))
-        return cast(Losses, losses.double().numpy()[plan.position])
+        return cast(Losses, losses.double().cpu().numpy()[plan.position])
 
     @torch.no_grad()
     def evaluate(self, population: Sequence[Genotype], receptive_field: ReceptiveField) -> Losses:
@@ -117,14 +117,29 @@ class SuperNet(nn.Module):
         """
         if not receptive_field.measured:
             return np.zeros((len(population), len(receptive_field.parts), 3))
+        scores, position = self._evaluated(population, receptive_field)
+        return cast(Losses, receptive_field.part_sums(scores).cpu().numpy()[position])
+
+    @torch.no_grad()
+    def outputs_of(self, population: Sequence[Genotype], receptive_field: ReceptiveField) -> Tensor:
+        """Outputs of each architecture at the measured nodes, ``[P, T, classes]``, without dropout.
+
+        There is at least one such node.
+        """
+        scores, position = self._evaluated(population, receptive_field)
+        return scores[position]
+
+    def _evaluated(
+        self, population: Sequence[Genotype], receptive_field: ReceptiveField
+    ) -> tuple[Tensor, Any]:
+        """Outputs of the architectures that differ, and which of them each of the population is."""
         training = self.training
         self.eval()
         try:
             plan = self.plan(population)
-            scores = self._scores(plan, receptive_field, None)
+            return self._scores(plan, receptive_field, None), plan.position
         finally:
             self.train(training)
-        return cast(Losses, receptive_field.part_sums(scores).numpy()[plan.position])
 
     def gradient(
         self,
@@ -150,7 +165,7 @@ class SuperNet(nn.Module):
         ]
         named = dict(self.named_parameters())
         gradient = {
-            name: (total[name] if name in total else torch.zeros_like(named[name])).detach().numpy()
+            name: _array(total[name] if name in total else torch.zeros_like(named[name]))
             for name in self.active(population)
         }
         return gradient, np.concatenate([np.zeros(0), *losses])
@@ -254,7 +269,7 @@ class SuperNet(nn.Module):
     def _heads(self, plan: Plan, outputs: Tensor, order: Sequence[int], generator: Rng) -> Tensor:
         """Fusion and stage 3: outputs of paths ``[N, T, C]`` to scores ``[A, T, classes]``."""
         shape = (len(plan.networks), outputs.shape[1])
-        fusion = fusion_operator(plan.members, order, outputs.dtype)
+        fusion = fusion_operator(plan.members, order, outputs.dtype).to(outputs.device)
         fused = (fusion @ outputs.reshape(len(outputs), -1)).view(*shape, self.hidden)
         fused = dropout(fused, self.dropout, self.training, generator)
         scores = [
@@ -279,7 +294,7 @@ class SuperNet(nn.Module):
             outputs = sweep.outputs().requires_grad_()
             losses = receptive_field.mean_losses(self._heads(plan, outputs, sweep.order, generator))
             counts = np.bincount(plan.position, minlength=len(plan.networks))
-            objective = losses @ torch.from_numpy(counts).to(losses.dtype)
+            objective = losses @ torch.from_numpy(counts).to(losses)
             heads = dict(self._named("outputs", [name for name, _, _ in plan.outputs]))
             upstream, *gradients = torch.autograd.grad(objective, [outputs, *heads.values()])
             add_gradients(total, dict(zip(heads, gradients, strict=True)))
@@ -287,4 +302,8 @@ class SuperNet(nn.Module):
             inputs = dict(self._named("inputs", plan.inputs))
             gradients = list(torch.autograd.grad(start, list(inputs.values()), upstream))
             add_gradients(total, dict(zip(inputs, gradients, strict=True)))
-        return cast(Losses, losses.detach().double().numpy()[plan.position])
+        return cast(Losses, _array(losses.double())[plan.position])
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().cpu().numpy()

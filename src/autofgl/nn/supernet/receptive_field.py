@@ -10,8 +10,9 @@ moves a number. A convolution that is given :class:`StackedStructure` does so wi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,6 +23,9 @@ from autofgl.nn.kernels.operation import constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 from autofgl.nn.structure import Structure
 
+#: The loss of every node, ``[n]``, from scores ``[n, classes]`` and labels ``[n]``.
+NodeLosses: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
 #: A radius within which this share of all reachable nodes lies is taken for the largest.
 _NEARLY_ALL = 0.85
 
@@ -30,22 +34,32 @@ class ReceptiveField:
     """Features, edges and labels around the nodes on which networks are measured.
 
     Build it once for each set of nodes (training, validation) and use it for all populations. The
-    parts are sets of nodes, as indices; a node may be in several.
+    parts are sets of nodes, as indices; a node may be in several. It is laid out on the CPU, where
+    its arguments are; networks compute on the device. ``node_loss`` gives the loss of every node
+    from scores and labels: cross-entropy, unless somebody sets another.
     """
 
     def __init__(
-        self, x: NodeInput, structure: Structure, labels: Tensor, parts: Sequence[Tensor]
+        self,
+        x: NodeInput,
+        structure: Structure,
+        labels: Tensor,
+        parts: Sequence[Tensor],
+        device: torch.device | None = None,
     ) -> None:
+        self.device = device or structure.device
         with constants():
             nodes = torch.unique(torch.cat([part.long() for part in parts]))
             order, sizes = _by_distance(structure, nodes)
-            self.labels = labels[nodes]
-            self.parts = [torch.searchsorted(nodes, part.long()) for part in parts]
+            self.labels = labels[nodes].to(self.device)
+            places = [torch.searchsorted(nodes, part.long()) for part in parts]
+            self.parts = [place.to(self.device) for place in places]
             self._sizes = _levels(sizes)
             self._x = x if isinstance(x, InputFeatures) else InputFeatures(x)
             self._order = order
             self._structure = _reordered(structure, order)
             self._views: dict[tuple[int, int], Structure] = {}
+        self.node_loss: NodeLosses = _cross_entropy
 
     @property
     def measured(self) -> int:
@@ -64,7 +78,7 @@ class ReceptiveField:
     @cached_property
     def features(self) -> InputFeatures:
         """Features of all reachable nodes, nearest first."""
-        return self._x.rows(self._order)
+        return self._x.rows(self._order).to(self.device)
 
     def structure(self, radius: int, copies: int) -> Structure:
         """What several inputs, ``[nodes * copies, C]``, need to hear all neighbors in a radius.
@@ -74,13 +88,14 @@ class ReceptiveField:
         radius = min(radius, self.limit)
         if (radius, 1) not in self._views:
             sizes = self.size(radius), self.size(radius + 1)
-            self._views[radius, 1] = PrefixStructure(self._structure, *sizes)
+            prefix = PrefixStructure(self._structure, *sizes)
+            self._views[radius, 1] = prefix.to(self.device)
         if (radius, copies) not in self._views:
             self._views[radius, copies] = StackedStructure(self._views[radius, 1], copies)
         return self._views[radius, copies]
 
     def mean_losses(self, scores: Tensor) -> Tensor:
-        """Mean cross-entropy of networks ``[A]`` by their scores ``[A, T, classes]``; zero without
+        """Mean loss of networks ``[A]`` by their scores ``[A, T, classes]``; zero without
         nodes.
         """
         return self._losses(scores).sum(1) / max(1, self.measured)
@@ -93,24 +108,38 @@ class ReceptiveField:
         return torch.stack([rows[:, part].sum(1) for part in self.parts], dim=1)
 
     def _losses(self, scores: Tensor) -> Tensor:
-        """Cross-entropy of each network at each measured node, ``[A, T]``."""
+        """Loss of each network at each measured node, ``[A, T]``."""
         labels = self.labels.repeat(len(scores))
-        losses = functional.cross_entropy(scores.reshape(len(labels), -1), labels, reduction="none")
-        return losses.view(len(scores), -1)
+        return self.node_loss(scores.reshape(len(labels), -1), labels).view(len(scores), -1)
+
+
+def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
+    return functional.cross_entropy(scores, labels, reduction="none")
 
 
 class _View(Structure):
     """A structure that takes its operators from another one."""
 
-    def __init__(self, num_nodes: int, dtype: torch.dtype) -> None:
+    def __init__(self, origin: Structure, num_nodes: int) -> None:
         self.num_nodes = num_nodes
-        self.dtype = dtype
+        self.dtype = origin.dtype
+        self._origin = origin
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operators are."""
+        return self._origin.device
 
     @cached_property
     def edge_index(self) -> Tensor:
         """Sources and targets ``[2, E]``, by target."""
         with constants():
             return torch.stack([self.sum.pattern.col, self.sum.pattern.row]).long()
+
+    @property
+    def edge_weight(self) -> Tensor | None:
+        """Weights in the order of :attr:`edge_index`; none if all are one."""
+        return None if self.weighted_sum is self.sum else self.weighted_sum.values
 
 
 class PrefixStructure(_View):
@@ -120,7 +149,7 @@ class PrefixStructure(_View):
     """
 
     def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
-        super().__init__(num_nodes, whole.dtype)
+        super().__init__(whole, num_nodes)
         self._whole = whole
         self._rows = rows
 
@@ -133,6 +162,20 @@ class PrefixStructure(_View):
     def symmetric(self) -> SparseOperator:
         """Rows of the whole's operator."""
         return self._cut(self._edges, self._whole.symmetric)
+
+    @cached_property
+    def unweighted_symmetric(self) -> SparseOperator:
+        """Rows of the whole's operator."""
+        if self._whole.edge_weight is None:
+            return self.symmetric
+        return self._cut(self._edges, self._whole.unweighted_symmetric)
+
+    @cached_property
+    def weighted_sum(self) -> SparseOperator:
+        """Rows of the whole's operator."""
+        if self._whole.edge_weight is None:
+            return self.sum
+        return self._cut(self._edges, self._whole.weighted_sum)
 
     @cached_property
     def _edges(self) -> SparsePattern:
@@ -156,7 +199,7 @@ class StackedStructure(_View):
     """A structure for several inputs side by side."""
 
     def __init__(self, single: Structure, copies: int) -> None:
-        super().__init__(single.num_nodes * copies, single.dtype)
+        super().__init__(single, single.num_nodes * copies)
         self._single = single
         self._copies = copies
 
@@ -169,6 +212,20 @@ class StackedStructure(_View):
     def symmetric(self) -> SparseOperator:
         """The single structure's, for every copy."""
         return StackedOperator(self._single.symmetric, self._copies)
+
+    @cached_property
+    def unweighted_symmetric(self) -> SparseOperator:
+        """The single structure's, for every copy."""
+        if self._single.edge_weight is None:
+            return self.symmetric
+        return StackedOperator(self._single.unweighted_symmetric, self._copies)
+
+    @cached_property
+    def weighted_sum(self) -> SparseOperator:
+        """The single structure's, for every copy."""
+        if self._single.edge_weight is None:
+            return self.sum
+        return StackedOperator(self._single.weighted_sum, self._copies)
 
     @cached_property
     def sum(self) -> SparseOperator:
@@ -197,6 +254,10 @@ class StackedOperator(SparseOperator):
         width = dense.shape[1]
         side_by_side = dense.reshape(-1, self._copies * width)
         return (self._single @ side_by_side).view(-1, width)
+
+    def to(self, device: torch.device) -> SparseOperator:
+        """The same on a device."""
+        return StackedOperator(self._single.to(device), self._copies)
 
     @cached_property
     def pattern(self) -> SparsePattern:  # type: ignore[override]
@@ -255,4 +316,6 @@ def _reordered(structure: Structure, order: Tensor) -> Structure:
     place = torch.full((structure.num_nodes,), -1)
     place[order] = torch.arange(len(order))
     edges = place[structure.edge_index]
-    return Structure(edges[:, (edges >= 0).all(0)], len(order), structure.dtype)
+    kept = (edges >= 0).all(0)
+    weight = None if structure.edge_weight is None else structure.edge_weight[kept]
+    return Structure(edges[:, kept], len(order), structure.dtype, weight)

@@ -70,7 +70,9 @@ class RelaxedNetwork:
             mixed = _mixture(share, outputs)
             outputs.append(self._layer(index, kinds.softmax(0), mixed, structure, generator))
         ends = [gene.softmax(0)[:1] for gene in middle[1::2]]
-        fused = _mixture(fusion_weights(ends, shares, self._net.fusion), outputs)
+        fused = outputs[0]
+        if ends:
+            fused = _mixture(fusion_weights(ends, shares, self._net.fusion), outputs)
         fused = dropout(fused, self._net.dropout, self._net.training, generator)
         scores = [
             ACTIVATION_FUNCTIONS[name](self._net.outputs[name](fused))

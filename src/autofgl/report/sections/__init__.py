@@ -3,7 +3,7 @@
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.page import Section, element, to_markup
 from autofgl.report.record import RunRecord
-from autofgl.report.sections import curves, overview, search
+from autofgl.report.sections import curves, overview, predictions, search
 
 
 def run_sections(run: RunRecord) -> list[Section]:
@@ -15,6 +15,7 @@ def run_sections(run: RunRecord) -> list[Section]:
     parts = {
         "Best architecture" if searched else "Network": overview.network_section,
         "Curves": curves.curves_section,
+        "Predictions": predictions.predictions_section,
         "Search": search.search_section,
         "Clients": overview.clients_section,
         "Sampling policy": search.policy_section,

@@ -40,7 +40,7 @@ _ELSEWHERE = frozenset(
     {
         "per_client", "traffic", "hyperparameters", "versions", "architecture", "finalists", "top",
         "trials", "front", "importance", "method", "dataset", "clients", "partition", "secure",
-        "seed", "dp", *(key for key, _, _ in _MAIN),
+        "seed", "dp", "objective", "metrics", *(key for key, _, _ in _MAIN),
     }
 )  # fmt: skip
 
@@ -149,7 +149,8 @@ def _choices(rows: Sequence[Row]) -> Safe | None:
     """What each client has chosen for itself: mappings of its row, a column for each key."""
     chosen: dict[str, Row] = {str(row["name"]): {} for row in rows}
     for row in rows:
-        for value in row.values():
+        choices = (value for key, value in row.items() if key != "metrics")
+        for value in choices:
             chosen[str(row["name"])] |= pairs(value) if isinstance(value, dict) else {}
     keys = list(dict.fromkeys(key for values in chosen.values() for key in values))
     if not keys:

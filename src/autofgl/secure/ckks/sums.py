@@ -46,6 +46,7 @@ from autofgl.secure.contributions import (
     usual_header,
 )
 from autofgl.secure.keys import KeyedClient, KeyedServer
+from autofgl.secure.shares.client import too_few
 from autofgl.secure.shares.groups import threshold_of
 from autofgl.secure.shares.views import CONFIRMATION_BYTES, SumView, confirm_view, confirmed_by
 
@@ -167,10 +168,7 @@ class CkksClient(KeyedClient):
         integers = masks.unmask(sums, positions)
         active, codes = integers[-2:].tolist()
         if active < self._fewest:
-            raise SumRefused(
-                f"{self._ring.name} reads sums of {self._fewest} or more parties that contribute "
-                f"more than zeros, '{header.tag}' has {active}"
-            )
+            raise too_few(header.tag, self._fewest, active)
         if header.tag in self._told and not masks.equal(codes, active * self._told[header.tag]):
             raise SumRefused(f"'{header.tag}': the server sent the parties different things")
         return self._fixed_point.decode(integers[:-2])

@@ -66,7 +66,7 @@ class AdditiveClient(MaskedClient):
         if any(len(share) <= KEY_BYTES for share in shares):
             raise SecureSumError(f"malformed share of '{tag}'")
         notes = [self._own[tag][1], *(share[KEY_BYTES:] for share in shares)]
-        require_enough(tag, self._ring.name, self._fewest, notes)
+        require_enough(tag, self._fewest, notes)
         words, _ = self._own.pop(tag)
         for share in shares:
             add_stream(words, share[:KEY_BYTES])

@@ -52,7 +52,16 @@ VIEW = "view"
 ACTIVE, IDLE = b"\1", b"\0"
 
 
-def require_enough(tag: str, name: str, fewest: int, notes: Sequence[bytes]) -> None:
+def too_few(tag: str, fewest: int, active: int) -> SumRefused:
+    """Why a sum is not opened that too few parties add anything to; the same at all of them."""
+    return SumRefused(
+        f"sums are of {fewest} or more parties that contribute more than zeros, '{tag}' has "
+        f"{active}: if one has nothing to add, such as a client without training nodes, lower "
+        "secure_threshold (and min_parties of the sites)"
+    )
+
+
+def require_enough(tag: str, fewest: int, notes: Sequence[bytes]) -> None:
     """Refuse a sum of too few parties, or of parties that the server told different things.
 
     A server that hands out another model, or another weight, to one party could make the others'
@@ -61,10 +70,7 @@ def require_enough(tag: str, name: str, fewest: int, notes: Sequence[bytes]) -> 
     """
     active = [note for note in notes if note[:1] == ACTIVE]
     if len(active) < fewest:
-        raise SumRefused(
-            f"{name} opens sums of {fewest} or more parties that contribute more than zeros, "
-            f"'{tag}' has {len(active)}"
-        )
+        raise too_few(tag, fewest, len(active))
     if len(set(active)) > 1:
         raise SumRefused(f"'{tag}': the server sent the parties different things")
 
@@ -248,9 +254,7 @@ class SharesClient(MaskedClient):
             shares[self._ring.name] = own.share, own.note
             if own.cover[0] == lost:
                 cover_shares[self._ring.name] = own.cover[1], b""
-        require_enough(
-            view.tag, self._ring.name, self.fewest, [note for _, note in shares.values()]
-        )
+        require_enough(view.tag, self.fewest, [note for _, note in shares.values()])
         told = {"shares": shares, "covers": cover_shares}
         return {
             key: {name: share for name, (share, _) in found.items() if share}

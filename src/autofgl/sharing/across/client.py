@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.party import Context, Party, Refused
@@ -19,7 +18,14 @@ from autofgl.nn.sampling.neighborhood import Neighborhood
 from autofgl.nn.sampling.rules import Everything, Fanout, Importance, Keep, Rule, draw_batch
 from autofgl.nn.structure import Structure
 from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
-from autofgl.runtime.local_model import Weights, count_up, input_features, median_seconds
+from autofgl.runtime.details import DETAILED, detail_kinds, objective_kinds, to_units
+from autofgl.runtime.local_model import (
+    Weights,
+    count_up,
+    input_features,
+    label_counts,
+    median_seconds,
+)
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.private import noise_file
 from autofgl.runtime.state import restore_state, saved_state
@@ -27,6 +33,8 @@ from autofgl.secure.noise import NoiseRecord, RowNoise
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.across.forward import Exchange, Listener, Pass, Surroundings
 from autofgl.sharing.across.weight_state import Axes
+from autofgl.tasks.counts import prediction_counts
+from autofgl.tasks.losses import NodeLoss
 
 #: Sampled edges times width are summed in units of so many, for the secure modes' range.
 COST_UNIT = 1e6
@@ -62,7 +70,7 @@ class AcrossClient(Summing, Party):
         self._seed = seed
         self._exchange = Exchange(context)
         self._secure = secure
-        self._size = (graph.num_nodes, graph.num_edges // 2)
+        self._size = (graph.num_nodes, graph.num_links)
         self._structure = Structure.from_client(graph)
         self._features = input_features(graph, settings.normalize_features)
         near = Neighborhood.from_client(graph)
@@ -78,6 +86,9 @@ class AcrossClient(Summing, Party):
         masks = (graph.train_mask, graph.val_mask, graph.test_mask)
         self._nodes = [np.flatnonzero(mask) for mask in masks]
         self._labels = torch.from_numpy(graph.y)
+        balanced = settings.class_weight == "balanced"
+        self._label_counts = label_counts(graph) if balanced else None
+        self._loss = NodeLoss.of(settings)
         self.model = GCN(spec)
         self.model.reset_parameters(torch_generator(seed, "weights"))
         self._values = self.model.state_dict()
@@ -129,7 +140,7 @@ class AcrossClient(Summing, Party):
         """Number of own training, validation and test nodes, and the common initial weights."""
         counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
         return {
-            "counts": self.count("start", counts),
+            "counts": self.count("start", counts, self._label_counts),
             "weights": self._weights(),
             "spec": self.model.spec.to_json(),
         }
@@ -141,7 +152,8 @@ class AcrossClient(Summing, Party):
         afresh; ``axes`` along which to say where the weights are; ``purpose``, ``train``,
         ``evaluate`` or ``judge``, an evaluation of validation nodes; for training ``batch`` and
         ``keep``, this client's policy (Algorithm 1, line 2); ``report``, the tag of the sum to
-        contribute to, if any; for an evaluation ``totals``, the federation's node counts.
+        contribute to, if any; for an evaluation ``totals``, the federation's node counts;
+        ``class_weights`` if the loss is balanced.
         """
         self._exchange.clear()
         self._tags.add(payload["tag"])
@@ -153,6 +165,8 @@ class AcrossClient(Summing, Party):
             self._axes = Axes.from_payload(payload["axes"])
         if payload.get("fresh"):
             self._optimizer = self._fresh_optimizer()
+        if "class_weights" in payload:
+            self._loss = self._loss.with_weights(payload["class_weights"])
         self._ask = payload
         self._pass = self._training() if payload["purpose"] == "train" else self._evaluation()
         self._steps = self._pass.steps()
@@ -242,7 +256,7 @@ class AcrossClient(Summing, Party):
         loss = 0.0
         if len(done.batch):
             self._optimizer.zero_grad()
-            mean = F.cross_entropy(done.output, self._labels[done.batch])
+            mean = self._loss.mean(done.output, self._labels[done.batch])
             mean.backward()  # type: ignore[no-untyped-call]
             self._optimizer.step()
             loss = float(mean.detach())
@@ -264,14 +278,31 @@ class AcrossClient(Summing, Party):
         """Metrics of all labeled nodes."""
         sums = np.zeros((len(SPLITS), 3))
         for row, nodes in zip(sums, self._evaluated(), strict=True):
-            row[:] = count_up(done.output[np.searchsorted(done.batch, nodes)], self._labels[nodes])
+            logits = done.output[np.searchsorted(done.batch, nodes)]
+            row[:] = count_up(logits, self._labels[nodes], self._loss)
         metrics = sums.reshape(-1)
-        figures = {"metrics": scale_down(metrics, self._ask["totals"])}
+        figures = {"metrics": scale_down(metrics, self._ask["totals"]), **self._counts(done)}
         report: Payload = {"metrics": self.contribute(self._ask["report"], figures)}
         if not self._ask.get("describe"):
             return report
         own = {"nodes": self._size[0], "edges": self._size[1], "metrics": metrics}
         return {**report, "own": own if self._secure == "none" else {}}
+
+    def _counts(self, done: Pass) -> dict[str, Any]:
+        """Counted predictions: all in the end, unless no noise covers them, else those that the
+        objective takes.
+        """
+        settings, final = self._settings, bool(self._ask.get("describe"))
+        if self.private is not None:
+            return {}
+        kinds = detail_kinds(settings) if final else objective_kinds(settings)
+        rows = []
+        for split in DETAILED if final else ("val",):
+            nodes = self._nodes[SPLITS.index(split)]
+            logits = done.output[np.searchsorted(done.batch, nodes)]
+            rows.append(prediction_counts(logits, self._labels[nodes], kinds, settings.score_bins))
+        counts = {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
+        return to_units(counts, "" if final else "val_")
 
     def _rows(self, nodes: Ints) -> NodeInput:
         if len(nodes) == self._features.shape[0]:

@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.nn.features import InputFeatures
@@ -72,7 +71,8 @@ class MetaModel(LocalModel):
         for name, _ in self.model.named_parameters():
             path, _, key = name.rpartition(".")
             self._slots[name] = self.model.get_submodule(path)._parameters, key
-        self._taught = torch.nonzero(~torch.isin(self._labels[0], hidden)).reshape(-1)
+        labels = self._origin.labels[0]
+        self._taught = torch.nonzero(~torch.isin(labels, hidden)).reshape(-1)
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.SGD
         self._optimizer = kind(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
@@ -141,10 +141,14 @@ class MetaModel(LocalModel):
 
     def evaluate_adapted(self) -> MetricSums:
         """As :meth:`evaluate`, after adaptation; the present weights stay as they are."""
+        return self.loss_sums(self.adapted_logits())
+
+    def adapted_logits(self) -> Tensor:
+        """As :meth:`logits`, after adaptation; the present weights stay as they are."""
         before = self._parameters()
         self._set(self.adapted())
         try:
-            return self.evaluate()
+            return self.logits()
         finally:
             self._set(before)
 
@@ -160,12 +164,13 @@ class MetaModel(LocalModel):
         return self._outputs(adapted, inputs.features, inputs.structure, None)
 
     def _loss(self, chosen: Tensor, generator: torch.Generator | None = None) -> Loss:
-        """Mean cross-entropy of some training nodes as a function of the parameters."""
+        """Mean loss of some training nodes as a function of the parameters."""
+        chosen = chosen.to(self.device)
         nodes, labels = self._nodes[0][chosen], self._labels[0][chosen]
 
         def loss(parameters: Parameters) -> Tensor:
             logits = self._outputs(parameters, self._features, self._structure, generator)
-            return F.cross_entropy(logits[nodes], labels)
+            return self.loss.mean(logits[nodes], labels)
 
         return loss
 
@@ -185,7 +190,7 @@ class MetaModel(LocalModel):
         for name, (slot, key) in self._slots.items():
             slot[key] = parameters[name]
         try:
-            outputs: Tensor = self.model(features, structure, generator)
+            outputs: Tensor = self.model(features, structure, generator=generator)
         finally:
             for (slot, key), value in zip(self._slots.values(), before, strict=True):
                 slot[key] = value

@@ -20,6 +20,13 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.bounds import ROUNDING, metrics_form
 from autofgl.runtime.clients import Clients, average, weighted
+from autofgl.runtime.details import (
+    DETAILED,
+    detail_kinds,
+    objective_kinds,
+    to_units,
+    with_objective,
+)
 from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
@@ -28,6 +35,7 @@ from autofgl.runtime.replies import METRICS, OWN, Array, Form, export_form
 from autofgl.runtime.settings import model_spec, own_code
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.sharing.meta.model import MetaModel
+from autofgl.tasks.counts import Counts
 
 #: What a client's figures are of: after adaptation, and without.
 KINDS = ("adapted", "unadapted")
@@ -68,9 +76,13 @@ class MetaClient(SharingClient):
 
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Metrics of every kind, ``[18]``; a new client has none, or zeros: masks need all."""
+        if not self._seen and self.secure == "none":
+            return {}
+        metrics, counts = self._kinds(payload["totals"], objective_kinds(self.settings), ["val"])
+        figures = {"metrics": metrics, **to_units(counts, "val_")}
         if self._seen:
-            return {"metrics": self._kinds(payload["totals"])}
-        return {} if self.secure == "none" else {"metrics": np.zeros(len(KINDS) * SIZE)}
+            return figures
+        return {name: np.zeros_like(value) for name, value in figures.items()}
 
     def update(self, payload: Payload) -> dict[str, Any]:
         """Outer steps; the weights with the own share of the training nodes."""
@@ -100,21 +112,32 @@ class MetaClient(SharingClient):
         """Figures by group and kind, ``[2, 18]``."""
         metrics = np.zeros((len(GROUPS), len(KINDS) * SIZE))
         group = GROUPS.index("new" if payload["new"] else "seen")
-        metrics[group] = self._kinds(payload["totals"])
+        metrics[group], _ = self._kinds(payload["totals"], [], [])
         return {"metrics": metrics}
+
+    def details(self) -> dict[str, Any]:
+        """Counted predictions of every kind, one after the other."""
+        _, counts = self._kinds([1, 1, 1], detail_kinds(self.settings), DETAILED)
+        return to_units(counts)
 
     def describe(self, graph: ClientGraph) -> Payload:
         """Sizes and metrics, as the client tells them in the clear."""
         return {
             "nodes": graph.num_nodes,
-            "edges": graph.num_edges // 2,
+            "edges": graph.num_links,
             "metrics": self.local.evaluate_adapted(),
             "unadapted": self.local.evaluate(),
         }
 
-    def _kinds(self, totals: list[int]) -> MetricSums:
-        kinds = (self.local.evaluate_adapted(), self.local.evaluate())
-        return np.concatenate([scale_down(sums, totals) for sums in kinds])
+    def _kinds(
+        self, totals: list[int], counted: Sequence[str], splits: Sequence[str]
+    ) -> tuple[MetricSums, dict[str, Counts]]:
+        """Metrics of every kind, and their predictions, counted in some ways."""
+        kinds = (self.local.adapted_logits(), self.local.logits())
+        sums = [scale_down(self.local.loss_sums(logits), totals) for logits in kinds]
+        counts = [self.local.counts_of(logits, counted, splits) for logits in kinds]
+        stacked = {kind: np.concatenate([one[kind] for one in counts]) for kind in counted}
+        return np.concatenate(sums), stacked
 
 
 class MetaServer(SharingServer):
@@ -123,6 +146,7 @@ class MetaServer(SharingServer):
     saved: ClassVar[tuple[str, ...]] = ("new", "spec", "weights", "best_weights", "_best_kind")
     waits_for_late = True  # all that counts comes with the next call
     conclude_fields: ClassVar = {"own": OWN.having(unadapted=METRICS)}
+    kinds: ClassVar[int] = len(KINDS)
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -184,8 +208,11 @@ class MetaServer(SharingServer):
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
         """Figures of the kind that counts: adapted, or not where that is better."""
-        kinds = kinds_of(figures["metrics"], totals)
-        better = kinds["unadapted"].val_accuracy > kinds["adapted"].val_accuracy
+        kinds = {
+            kind: with_objective(metrics, self.settings, figures, KINDS.index(kind))
+            for kind, metrics in kinds_of(figures["metrics"], totals).items()
+        }
+        better = kinds["unadapted"].score > kinds["adapted"].score
         unadapted = better and self.settings.adapt == "if-better"
         self._kind = "unadapted" if unadapted else "adapted"
         metrics = kinds[self._kind]
@@ -221,6 +248,11 @@ class MetaServer(SharingServer):
     def network(self) -> tuple[dict[str, Any], Weights]:
         """The network that the run leaves behind."""
         return self.spec, self.best_weights
+
+    @property
+    def result_kind(self) -> int:  # type: ignore[override]
+        """The kind of the best round."""
+        return KINDS.index(self._best_kind)
 
     def outcome(self, end: Ending) -> Outcome:
         """The global model; figures with and without adaptation, of seen and of new clients."""

@@ -1,0 +1,140 @@
+"""Finds a client that sends its updates with the sign reversed, where the server sees single ones.
+
+How a client's update lies to those of the others does not tell: where data differ, honest clients
+pull against each other, and more so toward the end of a training. (When the sum of all gradients is
+zero, each of them is minus the sum of the others.) So a client is compared with itself alone.
+
+**Gradients** foretell the client's own loss, which it reports. When the common weights w move by Δ,
+the loss L_i of client i changes by the integral of its gradient g_i over the way, for which the
+trapezoidal rule stands, exact if the loss is quadratic::
+
+    L_i(w + Δ) − L_i(w)  ≈  ½ ⟨g_i(w) + g_i(w + Δ), Δ⟩
+
+**Parameters** after local epochs foretell less, since a client's optimizer scales each coordinate.
+But training pulls back to where a client's loss is low. So the update u_i, from the common weights
+to the client's own, turns against a move, as it does wherever the loss is convex along it::
+
+    ⟨u_i(w), Δ⟩ − ⟨u_i(w + Δ), Δ⟩  >  0
+
+Each round gives one pair of numbers for each client: both sides of the first line, or the left side
+of the second and its largest possible value. In honest clients the two agree in sign.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autofgl.runtime.state import Saved
+
+#: So many rounds in a row say whether a client's updates are reversed ...
+WINDOW = 10
+#: ... which they are if the two numbers disagree in all of them and are correlated like this.
+_CORRELATION = -0.9
+
+Flat = NDArray[np.float64]
+
+
+def flattened(vectors: Mapping[str, Any]) -> Flat:
+    """Vectors as a single one, in the order of their names."""
+    return np.concatenate([np.ravel(vectors[name]) for name in sorted(vectors)]).astype(np.float64)
+
+
+class ReversalCheck(Saved):
+    """Takes in every round and names clients whose updates go the wrong way; see above.
+
+    It keeps the last step and a few numbers for each client, not their updates.
+    """
+
+    saved = ("_step", "_before", "_pairs")
+
+    def __init__(self) -> None:
+        self._step: Flat | None = None
+        #: By client: its update along the last step, its loss, and its update's length.
+        self._before: dict[str, list[float]] = {}
+        self._pairs: dict[str, list[list[float]]] = {}
+
+    def observe(
+        self,
+        sent: Mapping[str, Flat],
+        losses: Mapping[str, float],
+        step: Flat,
+        gradients: bool,
+    ) -> list[str]:
+        """Take in what clients sent in a round, gradients or updates of parameters, their training
+        losses before it, and the step of the common weights after it. Who sends reversed ones.
+        """
+        self._pair(sent, losses, gradients)
+        self._step = step
+        self._before = {
+            name: [float(one @ step), losses[name], _norm(one)]
+            for name, one in sent.items()
+            if name in losses
+        }
+        return sorted(name for name in sent if is_reversed(self._pairs.get(name, [])))
+
+    def interrupt(self) -> None:
+        """A round came to nothing: the next one is not compared with the last."""
+        self._step, self._before = None, {}
+
+    def _pair(self, sent: Mapping[str, Flat], losses: Mapping[str, float], gradients: bool) -> None:
+        if self._step is None:
+            return
+        for name in sent.keys() & self._before.keys() & losses.keys():
+            along, loss, length = self._before[name]
+            now = float(sent[name] @ self._step)
+            most = (length + _norm(sent[name])) * _norm(self._step)
+            change = losses[name] - loss
+            pair = [(along + now) / 2, change] if gradients else [along - now, most]
+            self._pairs[name] = [*self._pairs.get(name, []), pair][-WINDOW:]
+
+
+def is_reversed(pairs: list[list[float]]) -> bool:
+    """Whether the two numbers of a client's last rounds disagree in sign, and by much."""
+    if len(pairs) < WINDOW:
+        return False
+    first, second = np.array(pairs).T
+    size = math.sqrt(float(first @ first) * float(second @ second))
+    return bool((first * second < 0).all()) and float(first @ second) <= _CORRELATION * size
+
+
+def _norm(vector: Flat) -> float:
+    return float(np.linalg.norm(vector))
+
+
+class FollowedAdam(Saved):
+    """The steps that clients take along summed gradients with Adam, as far as the server can tell
+    them: it does not have the initial weights, and leaves their penalty out.
+    """
+
+    saved = ("_count", "_mean", "_square", "_moved")
+
+    def __init__(self, lr: float, weight_decay: float) -> None:
+        self._lr = lr
+        self._weight_decay = weight_decay
+        self._count = 0
+        self._mean: Flat | None = None
+        self._square: Flat | None = None
+        self._moved: Flat | None = None
+
+    def step(self, gradient: Flat) -> Flat:
+        """The step along the next gradient."""
+        zero = np.zeros_like(gradient)
+        mean, square, moved = (zero if one is None else one for one in (
+            self._mean, self._square, self._moved,
+        ))  # fmt: skip
+        gradient = gradient + self._weight_decay * moved
+        self._count += 1
+        self._mean = mean + (1 - _BETAS[0]) * (gradient - mean)
+        self._square = square + (1 - _BETAS[1]) * (gradient**2 - square)
+        first = self._mean / (1 - _BETAS[0] ** self._count)
+        second = np.sqrt(self._square / (1 - _BETAS[1] ** self._count))
+        step: Flat = -self._lr * first / (second + 1e-8)
+        self._moved = moved + step
+        return step
+
+
+#: Of Adam, as the clients have it.
+_BETAS = (0.9, 0.999)

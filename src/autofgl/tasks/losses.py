@@ -1,0 +1,78 @@
+"""What is minimized at labeled nodes: cross-entropy or the focal loss, with or without weights.
+
+Notation: p_y the probability that a network gives to the right class y of a node, w_y the weight of
+that class, n training nodes, n_c of class c, C classes.
+
+- Cross-entropy: -log p_y.
+- Focal loss (Lin et al., "Focal loss for dense object detection", 2017, Eq. 5): (1 - p_y)^γ times
+  as much, so that nodes that are classified well count less.
+- ``class_weight=balanced`` multiplies either by w_y = n / (C n_c), as scikit-learn does: all
+  classes weigh the same, and w_y is 1 on average over the training nodes of all clients. A class
+  without any weighs nothing.
+
+A mean over nodes divides by their number and not by their weights: so the means of clients, weighed
+by their training nodes, add up to that of all nodes together.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+@dataclass(frozen=True)
+class NodeLoss:
+    """A loss of logits ``[n, C]`` at nodes with labels ``[n]``; no class weights: all are 1."""
+
+    kind: str = "cross_entropy"
+    gamma: float = 2.0
+    class_weights: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, settings: Any) -> "NodeLoss":
+        """The one that settings ask for, before class weights are known."""
+        return cls(settings.loss, settings.focal_gamma)
+
+    def with_weights(self, class_weights: Sequence[float]) -> "NodeLoss":
+        """The same with weights of the classes."""
+        return replace(self, class_weights=tuple(map(float, class_weights)))
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is the cross-entropy and nothing else."""
+        return self.kind == "cross_entropy" and not self.class_weights
+
+    def mean(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean over some nodes."""
+        if self.plain:
+            return F.cross_entropy(logits, labels)
+        return self.each(logits, labels).mean()
+
+    def total(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Sum over some nodes."""
+        if self.plain:
+            return F.cross_entropy(logits, labels, reduction="sum")
+        return self.each(logits, labels).sum()
+
+    def each(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The loss of every node, ``[n]``."""
+        losses = F.cross_entropy(logits, labels, reduction="none")
+        if self.kind == "focal":
+            # expm1: 1 - p is exact where p is near 1. The power has no slope at 0 if γ < 1.
+            missing = (-torch.expm1(-losses)).clamp_min(torch.finfo(losses.dtype).tiny)
+            losses = missing**self.gamma * losses
+        if self.class_weights:
+            losses = losses * losses.new_tensor(self.class_weights)[labels]
+        return losses
+
+
+def balanced_weights(label_counts: Any) -> list[float]:
+    """n / (C n_c) of each class from the numbers of training nodes n_c; 0 where there is none."""
+    counts = np.asarray(label_counts, np.float64)
+    shares = len(counts) * counts
+    weights = np.divide(counts.sum(), shares, out=np.zeros_like(counts), where=shares > 0)
+    return [float(weight) for weight in weights]

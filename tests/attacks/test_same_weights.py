@@ -1,0 +1,82 @@
+"""A server that hands out the same weights twice, with and without a client: what it learns.
+
+It may choose the weights that it hands out, so both sums are of enough clients and of clients that
+were sent the same: no secure sum can refuse them. Clients could refuse weights that they have seen
+before, but not those that are next to them, which serve as well: this is measured here, so that the
+documentation says it.
+"""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import autofgl
+from autofgl.errors import FederationError
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.secure import SecureSumError
+from federations import make, parties
+
+VICTIM = "client-0"
+
+
+@pytest.fixture(scope="module")
+def five_clients(small_graph: ClientGraph) -> list[ClientGraph]:
+    return autofgl.partition(small_graph, clients=5, method="metis", seed=0)
+
+
+def flat(weights: Any) -> Any:
+    return np.concatenate([np.ravel(weights[name]) for name in sorted(weights)])
+
+
+def learned(clients: list[ClientGraph], moved: float, **settings: Any) -> float:
+    """Cosine of the victim's update and of what two sums say of it, when the second round begins so
+    far from the weights of the first, relative to their size.
+    """
+    settings = {"rounds": 3, "hidden": 8, "aggregate": "parameters", "dropout": 0.0} | settings
+    method = make("fedavg", clients, secure="shares", **settings)
+    method.setup()
+    sharing, sums = method.training.sharing, []
+    usual_total, usual_each = method.clients.total, sharing.handout_each
+
+    def total(tag: str, *given: Any) -> Any:
+        found = usual_total(tag, *given)
+        if "update" in tag:
+            sums.append(found)
+        return found
+
+    method.clients.total = total
+    start = sharing.handout()["weights"]
+    method.step()
+    own = flat(parties(method)[VICTIM].sharing.local.weights()) - flat(start)
+    rng = np.random.default_rng(0)
+    sharing._handout = {
+        "weights": {
+            name: (value * (1 + moved * rng.normal(size=value.shape))).astype(np.float32)
+            for name, value in start.items()
+        }
+    }
+    sharing.handout_each = lambda chosen: usual_each(chosen - {VICTIM})
+    method.step()
+    share = float(sums[0]["share"] - sums[1]["share"])
+    parts = {name: (sums[0][name] - sums[1][name]) / share for name in start}
+    guess = flat(parts) - flat(start)
+    return float(own @ guess / np.linalg.norm(own) / np.linalg.norm(guess))
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e-3])
+def test_what_two_sums_say_of_one_update(five_clients: list[ClientGraph], moved: float) -> None:
+    """With weights that differ in the third digit about as much as with the very same."""
+    assert learned(five_clients, moved) > 0.7
+
+
+def test_a_threshold_of_all_clients_ends_it(five_clients: list[ClientGraph]) -> None:
+    with pytest.raises((SecureSumError, FederationError), match="lower secure_threshold"):
+        learned(five_clients, 0.0, secure_threshold=5)
+
+
+def test_with_gradients_the_server_hands_out_no_weights(five_clients: list[ClientGraph]) -> None:
+    method = make("fedavg", five_clients, secure="shares", rounds=2, hidden=8)
+    method.setup()
+    method.step()
+    assert "weights" not in method.training.sharing.handout()

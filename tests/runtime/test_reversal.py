@@ -1,0 +1,135 @@
+"""Reversed updates: a client whose updates go against the loss that it reports is found."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import autofgl
+from autofgl.errors import FederationError
+from autofgl.federation.payload import Payload, decode, encode
+from autofgl.graphs.catalog import DataSettings
+from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.reversal import WINDOW, FollowedAdam, ReversalCheck, flattened, is_reversed
+from federations import make, parties, to_the_end
+
+BAD = "client-2"
+
+
+@pytest.fixture(scope="module")
+def unlike_clients() -> list[ClientGraph]:
+    """Every client has a class of its own: their gradients pull against each other."""
+    settings = DataSettings(nodes=200, features=50, homophily=0.3, topic_strength=0.5)
+    graph = autofgl.load("synthetic", seed=0, settings=settings)
+    return autofgl.partition(graph, clients=5, method="labels", seed=0)
+
+
+def reverse(party: Any, factor: float = -1.0) -> None:
+    """Have a client send its updates with the sign reversed, or another factor."""
+    protect, take = party.sums.protect, party.sharing.take
+    start: dict[str, Any] = {}
+
+    def remember(payload: Payload, opened: Any) -> None:
+        take(payload, opened)
+        if party.settings.aggregate == "parameters":
+            start.update(party.sharing.local.weights())
+
+    def spoil(tag: str, vectors: Any, **about: Any) -> Payload:
+        if "update" in tag:
+            share, times = np.float32(vectors["share"]), np.float32(factor)
+            origins = {name: (1 - times) * share * start.get(name, 0.0) for name in vectors}
+            vectors = {
+                name: one if name == "share" else times * one + origins[name]
+                for name, one in vectors.items()
+            }
+        return dict(protect(tag, vectors, **about))
+
+    party.sharing.take, party.sums.protect = remember, spoil
+
+
+class TestRuns:
+    @pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
+    @pytest.mark.parametrize("factor", [-1.0, -10.0])
+    def test_a_client_with_reversed_updates_is_left_out_and_no_other(
+        self, unlike_clients: list[ClientGraph], aggregate: str, factor: float
+    ) -> None:
+        method = make("fedavg", unlike_clients, rounds=20, hidden=8, aggregate=aggregate)
+        method.setup()
+        reverse(parties(method)[BAD], factor)
+        rows = to_the_end(method)
+        dropped = method.clients.dropped
+        assert [*dropped] == [BAD]
+        assert "opposite way" in dropped[BAD]
+        assert [row["clients"] for row in rows].index(4) <= WINDOW + 5
+
+    @pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
+    @pytest.mark.parametrize("lr", [0.01, 0.2])
+    def test_honest_clients_stay_though_they_are_unlike(
+        self, unlike_clients: list[ClientGraph], aggregate: str, lr: float
+    ) -> None:
+        method = make("fedavg", unlike_clients, rounds=30, hidden=8, aggregate=aggregate, lr=lr)
+        method.setup()
+        to_the_end(method)
+        assert not method.clients.dropped
+
+    def test_a_run_can_end_instead(self, unlike_clients: list[ClientGraph]) -> None:
+        method = make("fedavg", unlike_clients, rounds=20, hidden=8, on_bad_client="end")
+        method.setup()
+        reverse(parties(method)[BAD])
+        with pytest.raises(FederationError, match=f"{BAD}: its updates go the opposite way"):
+            to_the_end(method)
+
+    def test_the_server_follows_the_clients_steps(self, unlike_clients: list[ClientGraph]) -> None:
+        """It knows them up to the penalty on the initial weights."""
+        method = make("fedavg", unlike_clients, rounds=5, hidden=8, select="last")
+        method.setup()
+        local = parties(method)["client-0"].sharing.local
+        start = flattened(local.weights())
+        to_the_end(method)
+        method.finish()  # takes the last gradient in
+        server = method.training.sharing
+        moved, known = flattened(local.weights()) - start, server._followed._moved
+        assert moved @ known / np.linalg.norm(moved) / np.linalg.norm(known) > 0.98
+
+
+class TestCheck:
+    def quadratic(self, sign: float, gradients: bool, rounds: int = WINDOW + 1) -> list[str]:
+        """Two clients with parabolas about 1 and -1; one of them sends ``sign`` times its own."""
+        check, weights, found = ReversalCheck(), np.full(3, 4.0), []
+        goals = {"a": 1.0, "b": -1.0}
+        for _ in range(rounds):
+            slopes = {name: weights - goal for name, goal in goals.items()}
+            losses = {name: float(one @ one) / 2 for name, one in slopes.items()}
+            step = -0.1 * sum(slopes.values())
+            sent = slopes if gradients else {name: -0.3 * one for name, one in slopes.items()}
+            found = check.observe({**sent, "b": sign * sent["b"]}, losses, step, gradients)
+            check.load_state(decode(encode(check.state())))
+            weights = weights + step
+        return found
+
+    @pytest.mark.parametrize("gradients", [True, False])
+    def test_a_parabola(self, gradients: bool) -> None:
+        assert self.quadratic(1.0, gradients) == []
+        assert self.quadratic(-1.0, gradients) == ["b"]
+        assert self.quadratic(-1.0, gradients, rounds=WINDOW) == [], "too early to tell"
+
+    def test_one_round_that_fits_clears(self) -> None:
+        pairs = [[1.0, -1.0]] * WINDOW
+        assert is_reversed(pairs)
+        assert not is_reversed([*pairs[1:], [0.01, 0.01]])
+        assert not is_reversed([[0.0, 0.0]] * WINDOW), "nothing happens"
+        assert not is_reversed([[float("nan"), 1.0]] * WINDOW)
+
+    def test_steps_equal_those_of_torch(self) -> None:
+        rng = np.random.default_rng(0)
+        weights = torch.zeros(4, dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.Adam([weights], lr=0.02, weight_decay=0.1)
+        followed = FollowedAdam(0.02, 0.1)
+        for _ in range(7):
+            gradient, before = rng.normal(size=4), weights.detach().numpy().copy()
+            weights.grad = torch.from_numpy(gradient)
+            optimizer.step()
+            step = weights.detach().numpy() - before
+            assert np.allclose(followed.step(gradient), step, rtol=1e-9)
+            followed.load_state(decode(encode(followed.state())))
