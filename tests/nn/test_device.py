@@ -81,7 +81,7 @@ def test_a_network_stays_on_its_device(
     labels = torch.from_numpy(graph.y).to(CARD)
     with OneDevice():
         generator = torch.Generator().manual_seed(0)
-        logits = model(features.to(CARD), structure.to(CARD), generator)
+        logits = model(features.to(CARD), structure.to(CARD), generator=generator)
         assert logits.device == CARD
         take_a_step(model, logits, labels)
         model.eval()(features.to(CARD), structure.to(CARD))
@@ -104,13 +104,15 @@ def test_a_mini_batch_is_drawn_here_and_moved(
 ) -> None:
     spec = ModelSpec(family, FEATURES, CLASSES, HIDDEN)
     model = build_network(spec, torch.Generator().manual_seed(0)).to(CARD)
-    sampler = SubgraphSampler(structure, [3] * receptive_hops(spec))
+    hops = receptive_hops(spec)
+    assert hops is not None
+    sampler = SubgraphSampler(structure, [3] * hops)
     part = sampler.draw(np.arange(8), np.random.default_rng(0))
     rows = InputFeatures.from_client(graph.x).rows(part.nodes)
     labels = torch.from_numpy(graph.y[:8]).to(CARD)
     with OneDevice():
         generator = torch.Generator().manual_seed(0)
-        logits = model(rows.to(CARD), part.structure.to(CARD), generator)[:8]
+        logits = model(rows.to(CARD), part.structure.to(CARD), generator=generator)[:8]
         take_a_step(model, logits, labels)
     with pytest.raises(ValueError, match="on the CPU"):
         SubgraphSampler(structure.to(CARD), [3])

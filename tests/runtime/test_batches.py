@@ -154,7 +154,8 @@ def test_fanouts_go_on_to_farther_hops() -> None:
     settings = AloneSettings(batch=8, fanout="10,5")
     assert settings.fanouts(1) == [10]
     assert settings.fanouts(4) == [10, 5, 5, 5]
-    assert AloneSettings(batch=8).fanouts(2) == [0, 0]
+    assert AloneSettings(batch=8).fanouts(2) == AloneSettings(batch=8).fanouts(None) == [0, 0]
+    assert AloneSettings(batch=8, fanout="9,8,7").fanouts(None) == [9, 8, 7]
     assert AloneSettings(batch=8, fanout=3).fanouts(2) == [3, 3]  # type: ignore[arg-type]
 
 

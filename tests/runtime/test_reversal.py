@@ -93,6 +93,17 @@ class TestRuns:
         assert moved @ known / np.linalg.norm(moved) / np.linalg.norm(known) > 0.98
 
 
+def test_statistics_of_a_normalization_are_not_compared() -> None:
+    weights = {
+        "b": np.ones((2, 2)),
+        "mean": np.full(3, 7.0),
+        "a": np.zeros((1, 2)),
+        "n": np.ones(()),
+    }
+    assert flattened(weights).tolist() == [0, 0, 1, 1, 1, 1]
+    assert flattened({"mean": np.ones(3)}).tolist() == []
+
+
 class TestCheck:
     def quadratic(self, sign: float, gradients: bool, rounds: int = WINDOW + 1) -> list[str]:
         """Two clients with parabolas about 1 and -1; one of them sends ``sign`` times its own."""

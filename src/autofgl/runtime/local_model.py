@@ -286,9 +286,9 @@ class LocalModel:
         Where training goes by mini-batches, a graph too large for one pass is taken in chunks.
         """
         self.model.eval()
-        most = MOST_ENTRIES // max(self.spec.hidden, self.spec.classes)
-        if self._batches and self._structure.num_nodes > most:
-            hops = receptive_hops(self.spec)
+        hops = receptive_hops(self.spec)
+        most = MOST_ENTRIES // max(getattr(self.spec, "hidden", 1), self.spec.classes)
+        if self._batches and hops is not None and self._structure.num_nodes > most:
             data, device = self._origin, self.device
             return outputs_in_chunks(self.model, data.features, data.structure, hops, most, device)
         output: Tensor = self.model(self._features, self._structure)

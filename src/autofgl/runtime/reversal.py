@@ -38,8 +38,13 @@ Flat = NDArray[np.float64]
 
 
 def flattened(vectors: Mapping[str, Any]) -> Flat:
-    """Vectors as a single one, in the order of their names."""
-    return np.concatenate([np.ravel(vectors[name]) for name in sorted(vectors)]).astype(np.float64)
+    """The matrices among vectors as a single one, in the order of their names.
+
+    What has one axis is left out: besides biases that may be statistics of a normalization, which
+    travel in the same sums and are no gradients.
+    """
+    matrices = [vectors[name] for name in sorted(vectors) if np.ndim(vectors[name]) > 1]
+    return np.concatenate([np.zeros(0), *(np.ravel(one) for one in matrices)])
 
 
 class ReversalCheck(Saved):

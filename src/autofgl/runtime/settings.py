@@ -201,9 +201,13 @@ class BatchSettings(BaseModel):
             raise ValueError("it samples the neighbors of mini-batches: give batch=1024, say")
         return fanout
 
-    def fanouts(self, hops: int) -> list[int]:
-        """Neighbors to draw at each of so many hops; 0: all."""
-        given = [int(word) for word in self.fanout.split(",") if word] or [0]
+    def fanouts(self, hops: int | None) -> list[int]:
+        """Neighbors to draw at each of so many hops, 0 for all; where nobody knows how many hops
+        there are, as many as are given, or two.
+        """
+        given = [int(word) for word in self.fanout.split(",") if word]
+        hops = (len(given) or 2) if hops is None else hops
+        given = given or [0]
         return (given + given[-1:] * hops)[:hops]
 
 

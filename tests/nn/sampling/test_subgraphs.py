@@ -48,6 +48,7 @@ def test_with_all_neighbors_outputs_are_those_of_the_whole_graph(
     model = build_network(spec, torch.Generator().manual_seed(0)).eval()
     asked = np.random.default_rng(0).permutation(graph.num_nodes)[:7]
     hops = receptive_hops(spec)
+    assert hops is not None
     part = SubgraphSampler(structure, [ALL] * hops).draw(asked)
     assert part.nodes[:7].tolist() == asked.tolist()
     assert len(part.nodes.unique()) == len(part.nodes) <= graph.num_nodes
