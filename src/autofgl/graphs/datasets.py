@@ -33,7 +33,6 @@ from autofgl.graphs.client_graph import (
     symmetric_edges,
 )
 from autofgl.graphs.downloads import DownloadError, download
-from autofgl.graphs.objects import as_graph, own_name
 from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
 
@@ -81,6 +80,8 @@ def _from_outside(
     name: str, seed: int, data_root: Path | str | None, settings: DataSettings
 ) -> ClientGraph:
     """What a function of somebody else's gives."""
+    from autofgl.graphs.objects import as_graph, own_name  # which split by what is here
+
     make = plugins.find("dataset", name)
     if not callable(make):
         raise UserError(f"dataset '{name}' is no function that gives a graph")

@@ -307,7 +307,7 @@ class LocalModel:
         with torch.no_grad():
             for name, parameter in self.model.state_dict().items():
                 whole = not parameter.is_floating_point()
-                value = np.rint(weights[name]) if whole else weights[name]
+                value = np.asarray(np.rint(weights[name]), np.int64) if whole else weights[name]
                 parameter.copy_(send(value, parameter))
 
     def buffers(self) -> Weights:
