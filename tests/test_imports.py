@@ -11,7 +11,7 @@ import pytest
 import autofgl
 
 SOURCE = Path(autofgl.__file__).parent
-SHARED = {"errors", "seeding", "atomic", "version", "identity", "names", "workers"}
+SHARED = {"errors", "seeding", "atomic", "version", "identity", "names", "workers", "plugins"}
 BASE = {"graphs", "federation", "nn", "tasks", "secure", "search"}
 
 #: What each part may import besides itself and the shared modules.

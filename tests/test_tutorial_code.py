@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import signal
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,23 @@ def test_fedprox_over_nvflare(fedprox: str) -> None:
     assert run("run", *words, "here") == 0
     assert run("run", *words, "sites", "--engine", "nvflare") == 0
     assert same(weights(Path("here")), weights(Path("sites")))
+
+
+def test_a_model_and_a_metric_of_ones_own_in_sixty_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a script, and its class from the command line, with fewer rounds."""
+    [text] = code("bring-your-own.md")
+    assert len(text.splitlines()) <= 60
+    monkeypatch.chdir(tmp_path)
+    Path("my_net.py").write_text(text.replace("rounds=60", "rounds=15"))
+    runpy.run_path("my_net.py", run_name="__main__")
+    accuracy, f1 = (float(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
+    assert accuracy > 0.4
+    assert f1 > 0.3
+    words = ["fedavg", "--model", "my_net.py:ResidualSAGE", *DATA, "rounds=2", "hidden=8"]
+    assert run("run", *words, "--secure", "shares", "--out", "cli") == 0
+    assert "norms.0.running_mean" in weights(Path("cli"))
 
 
 @pytest.mark.parametrize(

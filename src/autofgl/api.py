@@ -23,12 +23,14 @@ from autofgl.config import (
     sort_settings,
 )
 from autofgl.errors import UserError
+from autofgl.handover import check_options, hand_over_again, model_name
 from autofgl.identity import read_secret
 from autofgl.methods.catalog import METHODS, find_method, name_of
 from autofgl.runs.folder import Result, RunFolder
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from torch import nn
 
     from autofgl.audit.verdict import Audit
     from autofgl.federation.engines.inprocess import InProcess
@@ -51,6 +53,7 @@ def run(
     out: str | Path | None = None,
     secret: str | Path | None = None,
     console: "Console | None" = None,
+    model: "str | nn.Module | Callable[..., nn.Module] | None" = None,
     **settings: Any,
 ) -> Result:
     """Run a method on client graphs.
@@ -70,6 +73,9 @@ def run(
         out: Run folder; a new one below ``runs/`` if not given.
         secret: File with a secret by which the clients know each other, as sites may have one.
         console: Where progress is shown; nothing is shown without one.
+        model: Network family, e.g. ``gcn``; or a network of one's own: a class or factory that is
+            called with the number of features and of classes, a module whose weights are the
+            initial ones, or where it is: ``module:Class`` or ``file.py:Class``.
         **settings: The method's settings, as with ``--set``.
 
     Example:
@@ -78,6 +84,7 @@ def run(
         >>> result = autofgl.run("fedavg", clients, rounds=5)  # doctest: +SKIP
     """
     settings |= privacy_settings(dp) if dp is not None else {}
+    settings |= {} if model is None else {"model": model_name(model, engine)}
     values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
     values |= {"device": device}
     name = method if isinstance(method, str) else name_of(method)
@@ -117,6 +124,7 @@ def start_run(
         validate_clients([*clients, replace(server_graph, name="the server's graph")])
     method = find_method(config.method)
     method.check(method.arrange(clients), layers.method, config.secure)
+    check_options(method.network(clients[0], layers.method), config, layers.method)
     whole = {**config.model_dump(mode="json"), "settings": layers.dump(config)}
     record = {**summarize_clients(clients).to_dict(), "digests": _digests(clients)}
     data = json.dumps(record, indent=2) + "\n"
@@ -132,6 +140,7 @@ def resume(
     device: str | None = None,
     secret: str | Path | None = None,
     console: "Console | None" = None,
+    model: "nn.Module | None" = None,
 ) -> Result:
     """Go on with a run where its last checkpoint was made; a finished run is just read.
 
@@ -143,11 +152,14 @@ def resume(
         device: Another device than the one that the run began on.
         secret: File with a secret, as in :func:`run`; it may be another one.
         console: Where progress is shown.
+        model: The module, if the run was started with one in memory.
 
     Raises:
         UserError: There is no run, or its graphs cannot be read.
     """
     folder = RunFolder.open(Path(out))
+    if model is not None:
+        hand_over_again(folder, model)
     if folder.finished:
         return Result.read(folder.path)
     values = folder.read_config()
@@ -243,10 +255,10 @@ def audit_folder(
     graphs = _same_clients(folder, config, sort_settings(config), clients)
     models = None
     if folder.finished:
-        from autofgl.runs.export import load_model, read_description
+        from autofgl.runs.export import load_network, read_description
 
         names = read_description(folder.path)["models"]
-        models = {name: load_model(folder.path, name) for name in names}
+        models = {name: load_network(folder.path, name) for name in names}
     found = audit(config, graphs, rounds=rounds, models=models, report=report)
     text = json.dumps(found.to_json(), indent=2, allow_nan=False)
     try:
@@ -337,7 +349,7 @@ def _same_clients(
 
 def default_folder(config: RunConfig) -> Path:
     """A new folder below ``runs/``, named after the run."""
-    data = (config.dataset or "graphs").replace(":", "-")
+    data = (config.dataset or "graphs").rpartition("/")[2].replace(":", "-")
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = Path("runs") / f"{config.title}-{data}-seed{config.seed}-{stamp}"
     names = [path, *(path.with_name(f"{path.name}-{index}") for index in range(2, 1000))]

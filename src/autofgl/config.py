@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from autofgl.errors import GraphError, UserError, unknown_name
 from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
-from autofgl.methods.catalog import METHODS, absolute_name, default_secure, find_method, settings_of
+from autofgl.methods.catalog import METHODS, default_secure, find_method, settings_of
+from autofgl.plugins import absolute_name, check_file
 from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
 from autofgl.runtime.settings import BatchSettings
@@ -118,6 +119,10 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
             values = {**values, "method": absolute_name(method)}
         if values.get("secure") is None:
             values = {**values, "secure": _default_secure(method, values.get("settings") or {})}
+    if isinstance(values.get("settings"), Mapping):
+        values = {**values, "settings": _own_code(values["settings"])}
+    if isinstance(values.get("dataset"), str):
+        values = {**values, "dataset": absolute_name(values["dataset"])}
     config = validated(RunConfig, dict(values))
     _check_data(config)
     if config.secure not in SECURE_MODES:
@@ -136,6 +141,22 @@ def check_config(values: Mapping[str, Any]) -> RunConfig:
     return config
 
 
+def _own_code(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with whole paths of files that hold a network of one's own, which have to exist."""
+    whole = dict(settings)
+    model = whole.get("model")
+    if isinstance(model, str) and ":" in model:
+        whole["model"] = absolute_name(model)
+        check_file("model", whole["model"])
+    types = whole.get("types")
+    if isinstance(types, str) and ":" in types:
+        names = [absolute_name(name.strip()) for name in types.split(",")]
+        whole["types"] = ",".join(names)
+        for name in names:
+            check_file("layer", name)
+    return whole
+
+
 def _default_secure(method: str, settings: Mapping[str, Any]) -> str:
     """The mode of a run that names none: the method's own, unless noise needs more."""
     own = default_secure(method)
@@ -146,8 +167,8 @@ def _default_secure(method: str, settings: Mapping[str, Any]) -> str:
 def _check_data(config: RunConfig) -> None:
     if config.dataset and config.graphs:
         raise UserError("give either --dataset or --graphs, not both")
-    if config.dataset is not None and config.dataset not in catalog.DATASETS:
-        raise unknown_name("dataset", config.dataset, catalog.DATASETS)
+    if config.dataset is not None:
+        catalog.check_dataset(config.dataset)
     if config.partitioned and config.partition not in catalog.PARTITIONERS:
         raise unknown_name("partition", config.partition, catalog.PARTITIONERS)
     files = len(config.graphs)

@@ -28,6 +28,11 @@ from autofgl.runtime.replies import (
 GCN = {"family": "gcn", "in_features": 4, "classes": 2}
 FLOATS = np.zeros((2, 3), np.float32)
 SUMS = np.array([1.5, 2, 3, 0, 0, 0, 9.0, 1, 1])
+OWN_NETWORK = {"family": "own", "home": "net.py:Net", "in_features": 4, "classes": 2}
+OWN_LAYER = {
+    "family": "found", "genotype": "relu | myconv<0 | relu", "in_features": 4, "classes": 2,
+    "own_layers": {"myconv": "layers.py:MyConv"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -47,6 +52,7 @@ SUMS = np.array([1.5, 2, 3, 0, 0, 0, 9.0, 1, 1])
         (OWN, {}),
         (OWN, {"nodes": 3, "edges": 0, "metrics": SUMS}),
         (Network(), GCN),
+        (Network(frozenset({"net.py:Net"})), OWN_NETWORK),
         (Network(), {"family": "found", "genotype": "relu | gcn<0 | identity", **{
             "in_features": 4, "classes": 2}}),
         (EXPORT, {"weights": {"w": FLOATS}, "spec": GCN}),
@@ -91,6 +97,11 @@ def test_what_fits(form: Form, value: Any) -> None:
         (METRICS, np.array([1.0, 0.5, 3, 0, 0, 0, 0, 0, 0]), "whole"),
         (METRICS, np.zeros(8), "shape"),
         (Network(), {"family": "gcn"}, "describe a network"),
+        (Network(), OWN_NETWORK, "another network than was asked for"),
+        (Network(frozenset({"a.py:A"})), OWN_NETWORK, "another network than was asked for"),
+        (Network(), OWN_LAYER, "another network than was asked for"),
+        (Network(), {**OWN_NETWORK, "options": {"hidden": []}}, "describe a network"),
+        (Network(), {**OWN_NETWORK, "home": 3}, "describe a network"),
         (Network(), [], "describe a network"),
         (Network(), {**GCN, "hidden": 2**40}, "too large"),
         (Network(), {**GCN, "layers": 10**6}, "too large"),

@@ -93,6 +93,46 @@ def test_what_a_site_refuses(
         build(config, **asked)
 
 
+NET = """
+from torch_geometric.nn import GCNConv
+
+class Net(GCNConv):
+    def __init__(self, in_features, classes):
+        super().__init__(in_features, classes, bias={bias})
+"""
+
+
+def test_a_model_is_the_sites_own_file_if_the_policy_lists_it(config: SiteConfig) -> None:
+    folder = Path(config.policy).parent
+    (folder / "nets").mkdir()
+    (folder / "nets" / "net.py").write_text(NET.format(bias=False))
+    (folder / "net.py").write_text(NET.format(bias=True))
+    asked = {"settings": {"rounds": 5, "model": f"{folder}/net.py:Net"}}
+    Path(config.policy).write_text(PLAIN)
+    with pytest.raises(Refused, match=r"policy: models: 'net.py:Net' is not allowed"):
+        build(config, **asked)
+    Path(config.policy).write_text(f"{PLAIN}models: [other.py:Net, net.py:Other]")
+    with pytest.raises(Refused, match="is not allowed"):
+        build(config, **asked)
+    Path(config.policy).write_text(f"{PLAIN}models: ['nets/net.py:Net']")
+    party = build(config, **asked)
+    party.handle("start", {"stage": ""})
+    exported = party.handle("export", {})
+    assert list(exported["weights"]) == ["lin.weight"]
+    assert exported["spec"]["home"] == asked["settings"]["model"]
+    with pytest.raises(Refused, match="is named when a run begins"):
+        party.handle("start", {"stage": "b", "settings": {"model": "os:system"}})
+
+
+def test_a_model_that_does_not_import_is_told_to_the_log_alone(config: SiteConfig) -> None:
+    folder = Path(config.policy).parent
+    (folder / "broken.py").write_text("raise RuntimeError('a secret of this site')")
+    Path(config.policy).write_text(f"{PLAIN}models: ['broken.py:Net']")
+    with pytest.raises(Refused, match="the reason is in the site's log") as refused:
+        build(config, settings={"rounds": 5, "model": "broken.py:Net"})
+    assert "secret" not in str(refused.value)
+
+
 def test_a_threshold_satisfies_the_policy(config: SiteConfig) -> None:
     Path(config.policy).write_text("min_parties: 3\nsecure: [shares]\nmethods: [fedavg]\n")
     build(config, secure="shares", settings={"secure_threshold": 3})

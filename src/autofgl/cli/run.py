@@ -14,7 +14,10 @@ from autofgl.identity import read_secret
 if TYPE_CHECKING:
     from autofgl.runs.folder import Result
 
-RUN_EXAMPLE = "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02"
+RUN_EXAMPLE = (
+    "Examples: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02; "
+    "autofgl run fedavg --model my_net.py:MyNet"
+)
 PREDICT_EXAMPLE = "Example: autofgl predict runs/demo --graph mine.npz --out mine.csv"
 
 Dataset: TypeAlias = Annotated[
@@ -70,6 +73,13 @@ def run_command(
         str | None,
         typer.Option(help="Start no round after this time, e.g. 90s, 1h30m or '10m cpu'."),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Network: a family such as gcn, or your own nn.Module with forward(x, edge_index) "
+            "as file.py:Class or module:Class. [default: the method's own]"
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
@@ -101,7 +111,7 @@ def run_command(
     given: dict[str, Any] = {"method": method, "dataset": dataset, "graphs": graphs or None}
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
-    given |= {"dp": dp or None, "device": device}
+    given |= {"dp": dp or None, "model": model, "device": device}
     given = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         show_result(_start(given, config, out, secret))
@@ -155,6 +165,8 @@ def read_values(given: dict[str, Any], file: Path | None) -> dict[str, Any]:
 
     values = read_config_file(file) if file else {}
     settings = {**(values.get("settings") or {}), **parse_settings(given.pop("settings", []))}
+    if "model" in given:
+        settings["model"] = given.pop("model")
     if "dp" in given:
         settings |= privacy_settings(given.pop("dp"))
     values = {**values, **given, "settings": settings}
@@ -197,13 +209,15 @@ def _resume(
 ) -> "Result":
     from autofgl import api
     from autofgl.config import check_config, sort_settings
-    from autofgl.methods.catalog import absolute_name
+    from autofgl.plugins import absolute_name
     from autofgl.runs.folder import RunFolder
 
     budget, device = given.pop("budget", None), given.pop("device", None)
     values = RunFolder.open(folder).read_config()
     if "method" in given:
         given["method"] = absolute_name(given["method"])
+    if given.get("model") and absolute_name(given["model"]) == values["settings"].get("model"):
+        del given["model"]
     if file or out or any(values.get(key) != value for key, value in given.items()):
         way = "give --resume DIR, --budget, --device and --secret only"
         raise UserError(f"a resumed run keeps its configuration: {way}")

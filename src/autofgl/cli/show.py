@@ -45,9 +45,11 @@ def list_methods(
     """List the methods, or the settings of one and who learns what in it."""
     from autofgl.methods.catalog import METHODS, settings_of
     from autofgl.methods.privacy import WHO_LEARNS_WHAT
+    from autofgl.plugins import entry_points, entry_summary
 
     if method is None:
         rows = [(name, one.summary, one.sharing, one.search) for name, one in METHODS.items()]
+        rows += [(name, entry_summary(one), "", "") for name, one in entry_points("method").items()]
         show_table(console(), ("method", "what it does", "sharing", "search"), rows)
         return
     fields = settings_of(method).model_fields.items()
@@ -67,8 +69,10 @@ def list_methods(
 def list_datasets() -> None:
     """List the datasets."""
     from autofgl.graphs.catalog import DATASETS
+    from autofgl.plugins import entry_points, entry_summary
 
     rows = [(name, entry.size, entry.description) for name, entry in DATASETS.items()]
+    rows += [(name, "", entry_summary(entry)) for name, entry in entry_points("dataset").items()]
     show_table(console(), ("dataset", "size", "what it is"), rows)
 
 

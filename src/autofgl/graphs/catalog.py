@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from autofgl import plugins
 from autofgl.errors import UserError, unknown_name
 
 #: Kinds of split, see :func:`autofgl.graphs.datasets.split_nodes`.
@@ -196,6 +197,16 @@ DATASETS: dict[str, Dataset] = {
         "public",
     ),
 }
+
+
+def check_dataset(name: str) -> None:
+    """Refuse the name of a dataset that nobody has; one of a plug-in is not loaded yet."""
+    if name in DATASETS:
+        return
+    if name.rpartition(":")[0].endswith(".py"):
+        plugins.check_file("dataset", name)
+    elif name not in (known := plugins.entry_points("dataset")):
+        raise unknown_name("dataset", name, [*DATASETS, *known])
 
 
 class Partitioner(NamedTuple):

@@ -8,6 +8,7 @@ if their digests are known (:mod:`autofgl.graphs.downloads`). Parsing takes well
 A split is seeded; a node without a label (``y == -1``) never enters a mask, whatever its kind.
 """
 
+import inspect
 import os
 from dataclasses import replace
 from http.client import HTTPException
@@ -18,9 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.random import Generator
 
-from autofgl.errors import GraphError, UserError, unknown_name
+from autofgl import plugins
+from autofgl.errors import AutoFGLError, GraphError, UserError, one_line, unknown_name
 from autofgl.graphs import raw_files
-from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings
+from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings, check_dataset
 from autofgl.graphs.client_graph import (
     MASKS,
     Bools,
@@ -43,7 +45,11 @@ def load(
     split: str | None = None,
     settings: DataSettings | None = None,
 ) -> ClientGraph:
-    """Load one of :data:`autofgl.graphs.catalog.DATASETS` and split it.
+    """Load one of :data:`autofgl.graphs.catalog.DATASETS`, or a plug-in's, and split it.
+
+    A dataset from outside the package is a function, named by ``file.py:function`` or registered in
+    the entry points ``autofgl.datasets``. It is called with those of ``seed``, ``data_root`` and
+    ``settings`` that it has a parameter for, and returns a :class:`ClientGraph` or PyG ``Data``.
 
     The seed decides on a drawn split and on a synthetic graph. ``split`` comes before
     ``settings.split``, ``data_root`` before ``$AUTOFGL_DATA``.
@@ -52,19 +58,42 @@ def load(
         UserError: The name is unknown, or the dataset is not there and cannot be downloaded.
         GraphError: A file is missing in ``data_root``, or damaged.
     """
-    if name not in DATASETS:
-        raise unknown_name("dataset", name, DATASETS)
+    check_dataset(name)
     settings = settings or DataSettings()
-    kind = split or settings.split or DATASETS[name].split
-    if kind not in SPLITS:
+    kind = split or settings.split or (DATASETS[name].split if name in DATASETS else None)
+    if kind is not None and kind not in SPLITS:
         raise unknown_name("split", kind, SPLITS)
     if name == "synthetic":
         graph = generate(settings, numpy_generator(seed, "synthetic"))
+    elif name not in DATASETS:
+        graph = _from_outside(name, seed, data_root, settings)
+        kind = kind or ("public" if graph.train_mask.any() else "per-class")
     else:
         graph = _cora() if name == "cora" else _raw(name, data_root)
+    assert kind is not None
     if settings.whole_graph_hops:
         graph = replace(graph, x=smooth_features(graph, settings.whole_graph_hops))
     return split_nodes(graph, kind, numpy_generator(seed, "split", name), settings)
+
+
+def _from_outside(
+    name: str, seed: int, data_root: Path | str | None, settings: DataSettings
+) -> ClientGraph:
+    """What a function of somebody else's gives."""
+    from autofgl.graphs.objects import as_graph, own_name  # which split by what is here
+
+    make = plugins.find("dataset", name)
+    if not callable(make):
+        raise UserError(f"dataset '{name}' is no function that gives a graph")
+    given = {"seed": seed, "data_root": data_root, "settings": settings}
+    asked = inspect.signature(make).parameters
+    try:
+        made = make(**{key: value for key, value in given.items() if key in asked})
+        return as_graph(made, None if own_name(made) else name.rpartition(":")[2], seed=seed)
+    except AutoFGLError:
+        raise
+    except Exception as error:  # whatever somebody's code raises
+        raise UserError(one_line(f"dataset '{name}': {type(error).__name__}: {error}")) from error
 
 
 def smooth_features(graph: ClientGraph, hops: int) -> Features:

@@ -11,15 +11,15 @@ from autofgl.federation.party import Context, PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.details import detailed, plain_sum, shapes, with_objective
 from autofgl.runtime.device import choose_device
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.replies import EXPORT
-from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
+from autofgl.runtime.replies import export_form
+from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec, own_code
 from autofgl.sharing.alone import CONCLUDE, ROUND, AloneClient
 from autofgl.sharing.common import COMMON
 
@@ -57,7 +57,7 @@ class Separate(Method):
         return build
 
     @classmethod
-    def network(cls, graph: ClientGraph, settings: Any) -> ModelSpec:
+    def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
         """The network that the settings ask for."""
         return model_spec(graph, settings)
 
@@ -84,7 +84,8 @@ class Separate(Method):
     def finish(self) -> Outcome:
         """Report on every client's best weights."""
         replies = self.clients.call("conclude", {"round": self.round}, reply=CONCLUDE).ok
-        exports = self.clients.call("export", {}, reply=EXPORT).ok
+        form = export_form(own_code(self.settings))
+        exports = self.clients.call("export", {}, reply=form).ok
         replies = {name: reply for name, reply in replies.items() if name in exports}
         replies = self._alike(replies)
         exports = {name: one for name, one in exports.items() if name in replies}

@@ -1,13 +1,10 @@
 """The methods by name: what each is, and where it lives. Nothing here needs torch."""
 
 import importlib
-import importlib.machinery
-import importlib.util
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from autofgl import plugins
 from autofgl.errors import UserError, unknown_name
 
 if TYPE_CHECKING:
@@ -87,17 +84,15 @@ METHODS: dict[str, MethodEntry] = {
     for name, (home, settings) in _HOMES.items()
 }
 
-#: Classes that were handed over, by the name that finds them again.
-_GIVEN: "dict[str, type[Method]]" = {}
-
 
 def find_method(name: str) -> "type[Method]":
     """The method of a name, ``module:Class`` or ``path/to/file.py:Class``; else a UserError."""
-    if name in _GIVEN:
-        return _GIVEN[name]
-    if name not in METHODS and ":" not in name:
-        raise unknown_name("method", name, METHODS)
-    method = _load(METHODS[name].home if name in METHODS else name)
+    if name in METHODS:
+        method = _ours(METHODS[name].home)
+    elif plugins.is_known("method", name):
+        method = plugins.find("method", name)
+    else:
+        raise unknown_name("method", name, [*METHODS, *plugins.entry_points("method")])
 
     from autofgl.runtime.method import Method
 
@@ -108,7 +103,7 @@ def find_method(name: str) -> "type[Method]":
 
 def settings_of(name: str) -> Any:
     """The settings of a method; those of our own need no torch."""
-    return _load(METHODS[name].settings) if name in METHODS else find_method(name).Settings
+    return _ours(METHODS[name].settings) if name in METHODS else find_method(name).Settings
 
 
 def default_secure(name: str) -> str:
@@ -116,70 +111,15 @@ def default_secure(name: str) -> str:
     return METHODS[name].secure if name in METHODS else "none"
 
 
-def absolute_name(name: str) -> str:
-    """The name of a method in a file with the file's whole path, which any process finds."""
-    where, colon, own = name.rpartition(":")
-    return f"{Path(where).resolve()}{colon}{own}" if where.endswith(".py") else name
-
-
 def name_of(method: "type[Method]") -> str:
     """The name by which any process finds a class again; a UserError if none could."""
     for name, entry in METHODS.items():
         if entry.home == f"{method.__module__}:{method.__qualname__}":
             return name
-    text = f"{_home(method)}:{method.__qualname__}"
-    _GIVEN[text] = method
-    return text
+    return plugins.name_of("method", method)
 
 
-def _home(method: "type[Method]") -> str:
-    """The module of a class, or its file where a new process would not find the module."""
-    package = method.__module__.partition(".")[0]
-    if "." not in method.__qualname__:
-        # The first entry is the folder of the script, which other processes do not look into.
-        if importlib.machinery.PathFinder.find_spec(package, sys.path[1:]) is not None:
-            return method.__module__
-        file = getattr(sys.modules.get(method.__module__), "__file__", None)
-        if file:
-            return str(Path(file).resolve())
-    raise UserError(
-        f"{method.__qualname__} lives in no module: write it into a file of its own, so that "
-        "other processes and a resumed run find it"
-    )
-
-
-def _load(home: str) -> Any:
-    """What a ``module:name`` or ``file.py:name`` stands for."""
-    where, _, name = home.rpartition(":")
-    try:
-        module = (
-            _from_file(Path(where)) if where.endswith(".py") else importlib.import_module(where)
-        )
-    except UserError:
-        raise
-    except Exception as error:  # whatever somebody's module raises when it is imported
-        raise UserError(f"method '{home}': {type(error).__name__}: {error}") from error
-    if not hasattr(module, name):
-        raise UserError(f"method '{home}': {where} has no '{name}'")
-    return getattr(module, name)
-
-
-def _from_file(path: Path) -> Any:
-    """A file as a module, loaded once in a process."""
-    name = f"autofgl_plugin_{path.stem}"
-    loaded = sys.modules.get(name)
-    if loaded is not None and Path(str(loaded.__file__)) == path.resolve():
-        return loaded
-    if not path.is_file():
-        raise UserError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+def _ours(home: str) -> Any:
+    """What a ``module:name`` of this package stands for."""
+    module, _, name = home.partition(":")
+    return getattr(importlib.import_module(module), name)

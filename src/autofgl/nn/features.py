@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -100,6 +101,12 @@ class InputFeatures:
             total = (SparseOperator(pattern, values.abs()) @ ones).squeeze(1)
             scaled = values / _one_for_zero(total).index_select(0, pattern.row)
             return InputFeatures(SparseOperator(pattern, scaled))
+
+    @cached_property
+    def dense(self) -> Tensor:
+        """:meth:`to_dense`, laid out once and kept: networks from outside take nothing else."""
+        with constants():
+            return self.to_dense()
 
     def to_dense(self) -> Tensor:
         """The features as a dense tensor ``[n, F]``."""

@@ -99,7 +99,8 @@ class Space:
 
     Args:
         layers: Number L of layers.
-        types: The choices of a layer's type, in the order of their numbers.
+        types: The choices of a layer's type, in the order of their numbers. One from outside the
+            package, ``file.py:Class`` or ``module:Class``, goes by its class in lower case.
         activations: The choices of IS and of OS.
         stop: Probability of None where a predecessor is drawn. Left open, each of the i + 1
             choices is alike, which makes every second random code end before its first layer.
@@ -117,7 +118,9 @@ class Space:
         if stop is not None and not 0.0 <= stop <= 1.0:
             raise UserError(f"search space: stop must lie in [0, 1], not {stop}")
         self.layers = layers
-        self.types = _checked("layer type", types, LAYER_TYPES)
+        self.own = own_types(types)
+        names = [type_name(one) for one in types]
+        self.types = _checked("layer type", names, (*LAYER_TYPES, *self.own))
         self.activations = _checked("activation", activations, ACTIVATIONS)
         self.stop = stop
 
@@ -202,6 +205,24 @@ class Space:
             ends = generator.random(self.layers) < self.stop
             code[2:-1:2] = np.where(ends, 0, previous)
         return self.decode(code)
+
+
+def type_name(text: str) -> str:
+    """The name of a layer type in architectures: that of the class where it is from outside."""
+    return text.rpartition(":")[2].lower() if ":" in text else text
+
+
+def own_types(types: Iterable[str]) -> dict[str, str]:
+    """Layer types from outside the package: their homes by their names.
+
+    Raises:
+        UserError: One has the name of one of ours, or no name that an architecture can have.
+    """
+    own = {type_name(text): text for text in types if ":" in text}
+    for name, home in own.items():
+        if name in LAYER_TYPES or not name.isidentifier():
+            raise UserError(f"layer type '{home}': '{name}' is no name for it: rename its class")
+    return own
 
 
 def fused_layers(genotype: Genotype, fusion: Fusion) -> tuple[int, ...]:

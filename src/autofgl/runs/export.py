@@ -17,9 +17,10 @@ from autofgl.runs.manifest import Manifest, parse_json
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from torch import nn
+    from torch import Tensor, nn
 
     from autofgl.graphs.objects import GraphLike
+    from autofgl.nn.models.base import GNN
 
 
 def save_models(
@@ -62,6 +63,9 @@ def read_description(folder: Path) -> dict[str, Any]:
 def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     """The trained network of a run as a plain module, in evaluation mode.
 
+    A network from outside the package comes back as the user's own module; its code must still be
+    where it was, or be handed over again.
+
     Args:
         folder: The run folder.
         name: Which client's network, where every client has its own.
@@ -69,6 +73,11 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     Raises:
         UserError: There is no model, it is damaged, or ``name`` must be given.
     """
+    return load_network(folder, name).as_module()
+
+
+def load_network(folder: str | Path, name: str | None = None) -> "GNN":
+    """:func:`load_model` as our networks are called, with features and structures."""
     folder = Path(folder)
     description = read_description(folder)
     chosen = _choose(description["models"], name)
@@ -85,7 +94,8 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     data = Manifest.read(folder).content(path.name)
     try:
         flat = safetensors.torch.load(data)
-        model.load_state_dict({key: flat[_key(chosen, key)] for key in model.state_dict()})
+        state = model.state_dict()
+        model.load_state_dict({key: _like(flat[_key(chosen, key)], state[key]) for key in state})
     except (safetensors.SafetensorError, KeyError, RuntimeError) as error:
         raise UserError(f"{path} is missing or damaged: {error}") from error
     return model.eval()
@@ -101,6 +111,12 @@ def _choose(names: list[str], name: str | None) -> str:
         problem = "this run has a model for each client" if name is None else f"no model '{name}'"
         raise UserError(f"{problem}: choose one of {', '.join(names)} with --client")
     return name
+
+
+def _like(value: "Tensor", target: "Tensor") -> "Tensor":
+    """A saved value as its place in a network has it: means of whole numbers are rounded."""
+    value = value if target.is_floating_point() else value.round()
+    return value.to(target.dtype).reshape(target.shape if value.numel() == 1 else value.shape)
 
 
 def _key(name: str, key: str) -> str:
@@ -142,7 +158,7 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
     if graph.num_features != width:
         wrong = f"{graph.name} has {graph.num_features} features per node"
         raise UserError(f"{wrong}, the model needs {width}")
-    model = load_model(folder, client)
+    model = load_network(folder, client)
 
     import torch
 

@@ -114,6 +114,10 @@ class UsualDistance(Saved):
         return True
 
 
+#: Votes on how large vectors are, which travel with them in a sum and are no part of its average.
+VOTES = ("scale", "buffer_scale")
+
+
 def scale_vote(gradient: Mapping[str, Any]) -> dict[str, Any]:
     """A client's vote on how large gradients are now, to travel with its own in a sum: a one for
     the power of two that the norm of its gradient is; none without a gradient.

@@ -21,6 +21,7 @@ from autofgl.federation.party import Context, Failure, Refused, Replies
 from autofgl.federation.payload import Payload, encode
 from autofgl.runtime.bounds import (
     ROUNDING,
+    VOTES,
     SumOutOfBounds,
     Suspects,
     counts_form,
@@ -519,7 +520,7 @@ class Summing:
 
 def average(total: Mapping[str, Any]) -> dict[str, Any]:
     """A weighted mean from a sum of weighted vectors and of their weights, named ``share``; votes
-    on the ``scale`` are no part of it.
+    on their scale are no part of it.
 
     Empty if nobody with any weight contributed.
     """
@@ -527,9 +528,9 @@ def average(total: Mapping[str, Any]) -> dict[str, Any]:
     if share == 0:
         return {}
     return {
-        name: (value / share).astype(np.float32)
+        name: np.asarray(value / share, np.float32)
         for name, value in total.items()
-        if name not in ("share", "scale")
+        if name not in ("share", *VOTES)
     }
 
 

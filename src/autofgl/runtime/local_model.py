@@ -195,11 +195,14 @@ class LocalModel:
             self.backward(self.dropout_generator(at), batch)
         else:
             self._optimizer.zero_grad(set_to_none=False)
-        named = self.model.named_parameters()
         return {
             name: np.zeros(value.shape, np.float32) if value.grad is None else fetch(value.grad)
-            for name, value in named
+            for name, value in self._trained()
         }
+
+    def no_gradient(self) -> Weights:
+        """A gradient of zeros."""
+        return {name: np.zeros(value.shape, np.float32) for name, value in self._trained()}
 
     def _epoch(self, at: int, epoch: int) -> Iterator[Batch | None]:
         """The mini-batches of an epoch; one that stands for all nodes where there are none."""
@@ -228,14 +231,14 @@ class LocalModel:
 
     def apply(self, gradient: Weights) -> None:
         """One optimizer step along a given gradient."""
-        for name, parameter in self.model.named_parameters():
+        for name, parameter in self._trained():
             parameter.grad = send(gradient[name], parameter)
         self._optimizer.step()
 
     def descend(self, gradient: Weights) -> None:
         """One step against a given gradient, as long as it is."""
         with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
+            for name, parameter in self._trained():
                 parameter.sub_(send(gradient[name], parameter))
 
     def evaluate(self) -> MetricSums:
@@ -297,13 +300,31 @@ class LocalModel:
 
     def weights(self) -> Weights:
         """A copy of the network's weights."""
-        return {name: fetch(value) for name, value in self.model.state_dict().items()}
+        return {name: _as_floats(value) for name, value in self.model.state_dict().items()}
 
     def load_weights(self, weights: Weights) -> None:
-        """Overwrite the network's weights."""
+        """Overwrite the network's weights; whole numbers, as a mean has them, are rounded."""
         with torch.no_grad():
             for name, parameter in self.model.state_dict().items():
-                parameter.copy_(send(weights[name], parameter))
+                whole = not parameter.is_floating_point()
+                value = np.asarray(np.rint(weights[name]), np.int64) if whole else weights[name]
+                parameter.copy_(send(value, parameter))
+
+    def buffers(self) -> Weights:
+        """A copy of what a training pass changes besides the parameters."""
+        names = self.model.tracked_buffers
+        state = self.model.state_dict() if names else {}
+        return {name: _as_floats(state[name]) for name in names}
+
+    def load_buffers(self, buffers: Weights) -> None:
+        """Overwrite them."""
+        if buffers:
+            self.load_weights(self.weights() | buffers)
+
+    def _trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+        """Parameters by name, without those that are fixed."""
+        named = self.model.named_parameters()
+        return ((name, parameter) for name, parameter in named if parameter.requires_grad)
 
     def flags(self) -> dict[str, Any]:
         """What the figures of an evaluation say besides."""
@@ -343,9 +364,11 @@ class TrialModel(LocalModel):
 
     def gradient(self, at: int) -> Weights:
         """The gradient within bounds; zero if there is none."""
+        before = self.buffers()
         gradient = super().gradient(at)
-        if not all_finite(gradient.values()):
+        if not all_finite([*gradient.values(), *self.buffers().values()]):
             self.diverged = True
+            self.load_buffers(before)
             return {name: np.zeros_like(value) for name, value in gradient.items()}
         bound = LARGEST_GRADIENT
         return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
@@ -403,3 +426,9 @@ def median_seconds(run: Any, repeats: int = 5) -> float:
 def all_finite(arrays: Iterable[Any]) -> bool:
     """Whether every entry of every array is a finite number."""
     return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def _as_floats(tensor: Tensor) -> Any:
+    """The values as floats: whole numbers, such as BatchNorm's count, are averaged too."""
+    array = fetch(tensor)
+    return array if array.dtype.kind == "f" else array.astype(np.float32)

@@ -11,16 +11,16 @@ from autofgl.federation import Federation
 from autofgl.federation.party import Context, PartyFactory
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.nn.models.networks import count_parameters, empty_network
+from autofgl.nn.models.networks import check_network, count_parameters, empty_network
 from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.device import choose_device
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
-from autofgl.runtime.private import check_privacy
+from autofgl.runtime.private import check_privacy, is_private
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine
-from autofgl.runtime.settings import ClientsSettings, TrainSettings
+from autofgl.runtime.settings import ClientsSettings, TrainSettings, own_layers
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import make_server
@@ -70,7 +70,14 @@ class Method(ABC):
         Raises:
             UserError: They cannot; the message says why.
         """
-        cls.network(clients[0], settings)
+        network = check_network(
+            cls.network(clients[0], settings), {graph.num_nodes for graph in clients}
+        )
+        if network is not None and network.tracked_buffers and is_private(settings):
+            raise UserError(
+                f"--dp covers weights, and not buffers such as '{network.tracked_buffers[0]}': use "
+                "a model without any, for example with LayerNorm in place of BatchNorm"
+            )
         check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
@@ -103,7 +110,8 @@ class Method(ABC):
         if "|" not in recipe.network:
             return cls.parameters(graph, settings)
         sizes = graph.num_features, graph.classes, settings.hidden
-        return count_parameters(partial(empty_network, SearchedSpec(recipe.network, *sizes)))
+        spec = SearchedSpec(recipe.network, *sizes, own_layers=own_layers(settings))
+        return count_parameters(partial(empty_network, spec))
 
     @classmethod
     def party(

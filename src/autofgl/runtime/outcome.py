@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from autofgl.federation.payload import Payload
+from autofgl.nn.models.networks import parameter_count
 from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import Metrics
@@ -74,7 +75,7 @@ class Outcome:
             per_client=client_lines(clients),
             spec=spec,
             models=models,
-            parameters=sum(value.size for value in one_model.values()),
+            parameters=parameter_count(spec_from_json(spec), one_model),
             inference_s=float(seconds[0] / seconds[1]),
             architecture=network_summary(spec_from_json(spec)),
             extra={"best_round": best_round, "val_loss": metrics.val_loss},

@@ -7,14 +7,14 @@ checks them, so that a client that answers something else is a bad client and no
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from autofgl.errors import AutoFGLError
-from autofgl.nn.models.spec import spec_from_json
+from autofgl.nn.models.spec import own_names, spec_from_json
 from autofgl.runtime.metrics import SIZE, SPLITS
 
 #: Lengths of an array's axes; None where any length will do.
@@ -163,7 +163,13 @@ class Box:
 
 @dataclass(frozen=True)
 class Network:
-    """The description of a network that can be built, of bearable size."""
+    """The description of a network that can be built, of bearable size.
+
+    One from outside the package is named by where its code is, and whoever builds it runs that
+    code: it has to be among the ``own`` ones, which this side has named itself.
+    """
+
+    own: frozenset[str] = frozenset()
 
     def fault(self, value: Any) -> str:
         """See :class:`Form`."""
@@ -171,6 +177,8 @@ class Network:
             spec = spec_from_json(value)
         except (AutoFGLError, AttributeError, TypeError, ValueError, OverflowError):
             return "should describe a network"
+        if not own_names(spec) <= self.own:
+            return "describes another network than was asked for"
         sizes = [number for number in vars(spec).values() if type(number) is int]
         parts = (getattr(spec, name, None) or 0 for name in ("layers", "heads", "hops", "stacks"))
         large = max(sizes) > LARGEST_SIZE or max(parts) > MOST_PARTS
@@ -214,3 +222,8 @@ SPENT = Record({"updates": WHOLE, "figures": WHOLE, "deviation": Number(0)})
 STATE = Record({"state": Box()})
 #: A model that is handed over.
 EXPORT = Record({"weights": WEIGHTS, "spec": Network()})
+
+
+def export_form(own: Iterable[str]) -> Record:
+    """:data:`EXPORT` of a network that may have parts from outside the package, by name."""
+    return EXPORT.having(spec=Network(frozenset(own)))

@@ -10,11 +10,13 @@ client: the figures of round t are those of the weights after t-1 updates.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from autofgl.errors import UserError
 from autofgl.federation.party import Context, Party, Refused, Replies, require_later
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
@@ -29,7 +31,7 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import BestRound, client_accuracies, train_losses
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Truth
+from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Scalar, Truth
 from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
@@ -37,7 +39,7 @@ from autofgl.tasks.losses import balanced_weights
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
-START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS})
+START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS, "network": Scalar()})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far, in so many rounds, makes a client suspect.
@@ -132,7 +134,8 @@ class RoundClient(Summing, Party):
         self._enter(payload)
         counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         reference = {"reference": self.sharing.reference()} if self.private else {}
-        return {"counts": counts, **reference}
+        network = self.sharing.fingerprint()
+        return {"counts": counts, **reference, **({"network": network} if network else {})}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
@@ -367,6 +370,7 @@ class RoundEngine(Saved):
         clients.gather()
         message = self._message
         replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
+        require_same_network(replies)
         self.parties = sorted(replies)
         if self.sharing.settings.class_weight == "balanced":
             self.totals, labels = clients.count_labels(f"{self.stage}start", replies)
@@ -618,3 +622,16 @@ class RoundEngine(Saved):
     ) -> Replies:
         late, call = self.sharing.waits_for_late, self.sharing.clients.call
         return call(op, payload, reply=form, each=each, wait_for_late=late)
+
+
+def require_same_network(replies: Mapping[str, Payload]) -> None:
+    """Refuse clients whose networks from outside have other parameters than the others' have.
+
+    Raises:
+        UserError: It names the clients.
+    """
+    prints = {name: reply.get("network", "") for name, reply in replies.items()}
+    usual, _ = Counter(prints.values()).most_common(1)[0]
+    if odd := [name for name, one in prints.items() if one != usual]:
+        whose = f"the model of {', '.join(odd)} has other parameters than that of the other clients"
+        raise UserError(f"{whose}: all of them need the same code, of sizes that do not vary")

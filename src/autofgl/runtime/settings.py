@@ -15,17 +15,21 @@ from pydantic import (
     model_validator,
 )
 
+from autofgl import plugins
 from autofgl.errors import UserError, unknown_name
 from autofgl.secure.accountant import Releases
 from autofgl.tasks.objectives import OBJECTIVES
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
-    from autofgl.nn.models.spec import ModelSpec
+    from autofgl.nn.models.spec import ModelSpec, OwnSpec
 
 #: What ``protocol=plain`` means: no regularization, features as they are, as in the scripts of
 #: FL-AGCNS's authors.
 PLAIN = {"dropout": 0.0, "weight_decay": 0.0, "normalize_features": False}
+
+#: Settings that a network from outside is given if it has a parameter of that name.
+OWN_OPTIONS = ("hidden", "layers", "dropout", "heads")
 
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 Whole: TypeAlias = Annotated[int, Field(ge=0)]
@@ -45,7 +49,8 @@ class NetworkSettings(BaseModel):
     model_config = CONFIG
 
     model: str = "gcn"
-    """network family, e.g. gcn, gat, sage, appnp"""
+    """network family, e.g. gcn, gat, sage, appnp; or your own nn.Module with forward(x, edge_index)
+    as file.py:Class, module:Class or the name of a plug-in"""
     layers: int = Field(default=2, ge=1, le=16)
     """number of layers, where the family has a choice"""
     heads: Count = 8
@@ -60,8 +65,8 @@ class NetworkSettings(BaseModel):
     def _check_family(cls, model: str) -> str:
         from autofgl.nn.models.spec import FAMILIES  # here: it takes NumPy
 
-        if model not in FAMILIES:
-            raise unknown_name("model", model, FAMILIES)
+        if model not in FAMILIES and not plugins.is_known("model", model):
+            raise unknown_name("model", model, [*FAMILIES, *plugins.entry_points("model")])
         return model
 
 
@@ -256,6 +261,9 @@ class AveragingSettings(BaseModel):
     (FL-AGCNS, Eq. 2)"""
     participation: float = Field(default=1.0, gt=0, le=1)
     """share of the clients that train in a round"""
+    buffers: Literal["average", "local"] = "average"
+    """what becomes of a network's buffers, such as BatchNorm's running statistics: averaged as
+    weights are, whole numbers rounded, or kept by each client for itself"""
 
 
 class TrialSettings(BaseModel):
@@ -312,8 +320,37 @@ class FederatedSettings(FederatedTraining, NetworkSettings):
     """A fixed network, trained by a federation."""
 
 
-def model_spec(graph: "ClientGraph", settings: Any) -> "ModelSpec":
+def own_code(settings: Any) -> dict[str, str]:
+    """Names of what settings ask for from outside the package, and what it is to be."""
+    from autofgl.nn.models.spec import FAMILIES
+
+    model = getattr(settings, "model", None)
+    models = {model: "model"} if isinstance(model, str) and model not in FAMILIES else {}
+    return {**models, **dict.fromkeys((own_layers(settings) or {}).values(), "layer")}
+
+
+def own_layers(settings: Any) -> dict[str, str] | None:
+    """Layers from outside the package in the search space of settings: their homes by name."""
+    from autofgl.nn.space import own_types
+
+    types = getattr(settings, "types", None)
+    return (own_types(types.split(",")) or None) if isinstance(types, str) else None
+
+
+def model_spec(graph: "ClientGraph", settings: Any) -> "ModelSpec | OwnSpec":
     """The network that :class:`NetworkSettings` ask for, sized for a graph."""
+    from autofgl.nn.models.spec import FAMILIES, OwnSpec
+
+    if settings.model not in FAMILIES:
+        options = {name: getattr(settings, name) for name in OWN_OPTIONS}
+        fields = type(settings).model_fields
+        changed = [name for name, value in options.items() if value != fields[name].default]
+        return OwnSpec(settings.model, graph.num_features, graph.classes, options, changed)
+    return family_spec(graph, settings)
+
+
+def family_spec(graph: "ClientGraph", settings: Any) -> "ModelSpec":
+    """The same, where it is one of our families."""
     from autofgl.nn.models.spec import ModelSpec
 
     return ModelSpec(

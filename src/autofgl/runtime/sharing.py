@@ -116,6 +116,10 @@ class SharingClient(ABC):
         """What there is to do once the contribution is made, and what the reply says besides."""
         return {}
 
+    def fingerprint(self) -> str:
+        """Names and shapes of the network's parameters in short, where its code is not ours."""
+        return ""
+
     def export(self) -> Payload:
         """The weights held now, and the network that they belong to.
 

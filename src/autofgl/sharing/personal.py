@@ -52,12 +52,14 @@ class PersonalClient(CommonClient):
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""
-        return {**self.figures(payload), "common": self._common_figures}
+        return {**super().final_figures(payload), "common": self._common_figures}
 
     def export(self) -> Payload:
         """The common weights: personal ones stay here."""
         common = super().export()
-        return common if self._common is None else {**common, "weights": self._common}
+        if self._common is None:
+            return common
+        return {**common, "weights": self._shared(self._common)}
 
 
 class PersonalServer(CommonServer):

@@ -27,7 +27,9 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
 from autofgl.methods.catalog import find_method
+from autofgl.plugins import find, hand_over
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.settings import own_code
 from autofgl.sites.policed import PolicedParty, SentBytes
 from autofgl.sites.policy import CLOSED, Policy
 from autofgl.version import __version__
@@ -115,6 +117,7 @@ class LocalSite:
             policy.check_classes(asked.classes)
             read = {k: v for k, v in asked.settings.items() if k not in method.Settings.server_only}
             settings = validated(method.Settings, read, "setting ")
+            self._provide(settings)
         sizes = {"classes": asked.classes, "seed": asked.seed}
         with _reason_for_the_log():
             graph = load_client(self._config.graph, context.name, context.parties, **sizes)
@@ -130,6 +133,16 @@ class LocalSite:
         _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
                   len(context.parties), asked.secure)  # fmt: skip
         return PolicedParty(party, run.check_recipe, sent)
+
+    def _provide(self, settings: Any) -> None:
+        """Have what the settings name from outside stand for this site's own code, if allowed."""
+        for name, kind in own_code(settings).items():
+            listed = self._policy.own_code(name)
+            where, _, own = listed.rpartition(":")
+            if where.endswith(".py"):
+                listed = f"{Path(self._config.policy).parent / where}:{own}"
+            with _reason_for_the_log("a network cannot be loaded here"):
+                hand_over(kind, name, find(kind, listed))
 
     def _check_same(self, note: Path, graph: ClientGraph) -> None:
         digest = graph.fingerprint()
@@ -167,6 +180,8 @@ class _AskedRun:
             raise Refused("the text of a network is too long")
         with _reason_for_the_server():
             settings = recipe.apply(self.settings)
+            if own_code(settings).keys() - own_code(self.settings).keys():
+                raise Refused("what comes from outside the package is named when a run begins")
             self.policy.check_settings(settings, self.secure, len(self.parties))
             count = self.method.recipe_parameters(self.graph, self.settings, recipe)
             self.policy.check_parameters(count)

@@ -20,6 +20,7 @@ from autofgl.errors import UserError
 from autofgl.federation.party import Refused
 from autofgl.methods.catalog import METHODS
 from autofgl.names import check_names
+from autofgl.plugins import is_known
 from autofgl.runs.folder import read_config_file
 from autofgl.secure import MODES
 
@@ -45,6 +46,10 @@ class Policy(BaseModel):
     methods: tuple[str, ...] = ()
     """Methods that may run (see autofgl methods); none: nothing runs here. Your own, as
     module:Class or file.py:Class of this site, is listed in the same way."""
+    models: tuple[str, ...] = ()
+    """Networks and layers from outside the package that may be built here, as file.py:Class or
+    module:Class of this site, or the name of an installed plug-in. A run that asks for
+    net.py:Net is given this site's own file of that name; no code comes from others."""
     secure: tuple[str, ...] = ("shares",)
     """How sums must be protected: any of shares, ckks, shares-additive. 'none' shows the server all
     that this site sends, and is allowed only if it is listed."""
@@ -84,7 +89,7 @@ class Policy(BaseModel):
         policy = validated(cls, values, where)
         for key, choices in cls._choices.items():
             for name in getattr(policy, key):
-                if name not in choices and not (key == "methods" and ":" in name):
+                if name not in choices and not (key == "methods" and is_known("method", name)):
                     raise UserError(f"{where}{key}: '{name}' is unknown: use {', '.join(choices)}")
         if "secure" in values and not policy.secure:
             raise UserError(f"{where}secure: list at least one of {', '.join(MODES)}")
@@ -103,6 +108,15 @@ class Policy(BaseModel):
             raise _refuse("methods", f"'{name}' is not allowed", self.methods)
         if secure not in self.secure:
             raise _refuse("secure", f"'{secure}' is not allowed", self.secure)
+
+    def own_code(self, asked: str) -> str:
+        """The site's own name of a network or layer that a run asks for: paths may differ, names of
+        files and classes may not. Refused if none is listed.
+        """
+        for listed in self.models:
+            if _without_folder(listed) == _without_folder(asked):
+                return listed
+        raise _refuse("models", f"'{_without_folder(asked)}' is not allowed", self.models)
 
     def check_protection(self, method: "type[Method]", name: str, secure: str) -> None:
         """Refuse a method that the mode protects nothing of: all that it sends is in the clear."""
@@ -193,6 +207,11 @@ def _contributors(settings: Any, parties: int) -> dict[str, int]:
     if share < 1:
         fewest["participation"] = max(1, round(share * (parties - new)))
     return fewest
+
+
+def _without_folder(name: str) -> str:
+    where, colon, own = name.rpartition(":")
+    return f"{Path(where).name}:{own}" if colon and where.endswith(".py") else name
 
 
 def _quoted(text: str) -> str:

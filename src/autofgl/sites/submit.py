@@ -19,6 +19,7 @@ from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import find_method
 from autofgl.runs.folder import Result, RunFolder, read_config_file
 from autofgl.runs.manifest import parse_json, read_file
+from autofgl.runtime.settings import own_code
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
 from autofgl.sites.policy import POLICY_FILE, Policy, disclosed
@@ -110,6 +111,7 @@ def allowing(config: RunConfig, settings: Any) -> Policy:
     return Policy.of(
         {
             "methods": [config.method],
+            "models": list(own_code(settings)),
             "secure": [config.secure],
             "min_parties": 1,
             "allow": disclosed(settings),

@@ -16,7 +16,7 @@ from autofgl.federation.party import Context, Refused, require_later
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
-from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv import layer_type
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.models.networks import count_parameters
@@ -85,7 +85,7 @@ def parameter_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
     """Number of parameters."""
     ends = settings.hidden * (graph.num_features + graph.classes)
     ends += settings.hidden + graph.classes
-    kinds = [CONVOLUTIONS[kind].make(settings.hidden) for kind in space.types]
+    kinds = [layer_type(kind, space.own).make(settings.hidden) for kind in space.types]
     sizes = [sum(value.numel() for value in kind.parameters()) for kind in kinds]
     return np.array([ends, *sizes], np.float64)
 
@@ -93,7 +93,8 @@ def parameter_table(space: Space, graph: ClientGraph, settings: Any) -> Table:
 def largest_searched(graph: ClientGraph, settings: Any) -> int:
     """Parameters of the largest network of the search space."""
     width, ends = settings.hidden, graph.num_features + graph.classes
-    kinds = [partial(CONVOLUTIONS[kind].make, width) for kind in make_space(settings).types]
+    space = make_space(settings)
+    kinds = [partial(layer_type(kind, space.own).make, width) for kind in space.types]
     layer = max(count_parameters(kind) for kind in kinds)
     return int(width * (ends + 1) + graph.classes + settings.layers * layer)
 
@@ -123,7 +124,7 @@ def latency_table(space: Space, data: ClientData, settings: Any) -> Table:
     hidden = first(features)
     runs: list[Callable[[], object]] = [lambda: last(first(features))]
     for kind in space.types:
-        convolution = CONVOLUTIONS[kind].make(settings.hidden).to(device).eval()
+        convolution = layer_type(kind, space.own).make(settings.hidden).to(device).eval()
         runs.append(partial(convolution, hidden, structure, None))
     times = []
     for run in runs:

@@ -38,7 +38,8 @@ class SpaceSettings(BaseModel):
     types: str = Field(
         default=",".join(PAPER_TYPES),
         description="layer types to choose from, separated by commas: the paper's twelve, or also "
-        f"{', '.join(kind for kind in LAYER_TYPES if kind not in PAPER_TYPES)}",
+        f"{', '.join(kind for kind in LAYER_TYPES if kind not in PAPER_TYPES)}, and layers from "
+        "outside as module:Class or file.py:Class, e.g. torch_geometric.nn:TransformerConv",
     )
     layer_dropout: float = Field(0.0, ge=0, lt=1)
     """dropout before every convolution"""
@@ -51,7 +52,9 @@ class SpaceSettings(BaseModel):
     @field_validator("types")
     @classmethod
     def _check_types(cls, text: str) -> str:
-        return ",".join(Space(1, [name.strip() for name in text.split(",")]).types)
+        names = [name.strip() for name in text.split(",")]
+        Space(1, names)  # refuses what is no layer type
+        return ",".join(names)
 
 
 class FLAGCNSSettings(SpaceSettings, FederatedTraining):

@@ -27,7 +27,7 @@ from autofgl.methods.graphfl.configurations import Arrays, Configurations, take
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.vicinity import judge, reach, vicinity, without_test
 from autofgl.runtime.local_model import Inputs, Weights
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.settings import family_spec
 from autofgl.runtime.state import restore_state
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.search.space import Chromosome
@@ -59,7 +59,7 @@ class Configurator:
     """Searches on one client's graph, from round to round with the same population."""
 
     def __init__(self, graph: ClientGraph, settings: GraphFLGASettings, seed: int) -> None:
-        self.space = Configurations(model_spec(graph, settings), settings)
+        self.space = Configurations(family_spec(graph, settings), settings)
         self._settings = settings
         self._seed = seed
         self._graph = without_test(graph, settings, seed)

@@ -16,7 +16,7 @@ from autofgl.methods.graphfl.settings import GraphFLGASettings, GraphFLSettings
 from autofgl.nn.models.networks import count_parameters, empty_network
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.settings import family_spec
 from autofgl.secure import make_server
 from autofgl.sharing.meta.sharing import META, new_clients
 
@@ -43,7 +43,7 @@ class GraphFLGA(SharedTraining):
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
         """Those of all shapes together, which every client holds."""
-        shapes = Configurations(model_spec(graph, settings), settings).shape_specs
+        shapes = Configurations(family_spec(graph, settings), settings).shape_specs
         return sum(count_parameters(partial(empty_network, spec)) for spec in shapes)
 
     @classmethod

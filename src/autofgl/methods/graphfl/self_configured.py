@@ -55,7 +55,7 @@ from autofgl.runtime.replies import (
     Scalar,
     Truth,
 )
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.settings import family_spec
 from autofgl.runtime.sharing import Sharing
 from autofgl.search.space import Chromosome
 from autofgl.sharing.meta.model import MetaModel
@@ -379,4 +379,6 @@ class SelfConfiguredServer(MetaServer):
         return Configurations(ModelSpec.from_json(self.spec), self.settings)
 
 
-SELF_CONFIGURED = Sharing("self-configured", SelfConfiguredServer, SelfConfiguredClient, model_spec)
+SELF_CONFIGURED = Sharing(
+    "self-configured", SelfConfiguredServer, SelfConfiguredClient, family_spec
+)

@@ -7,7 +7,7 @@ one with other settings (more hops, more heads), is a line there and its name in
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autofgl.nn.conv.agnn import AGNNConv
@@ -21,6 +21,7 @@ from autofgl.nn.conv.gcn import GCNConv
 from autofgl.nn.conv.gen import GENConv
 from autofgl.nn.conv.gin import GINConv
 from autofgl.nn.conv.gmm import GMMConv
+from autofgl.nn.conv.own import own_layer
 from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
 
@@ -37,6 +38,9 @@ class LayerType:
     make: Callable[[int], Convolution]
     hops: int = 1
     per_edge: bool = False
+    #: Whether it is computed on the whole graph, one input at a time: how far a layer from outside
+    #: looks, and what it makes of nodes without all their edges, is not known.
+    whole: bool = False
 
 
 def _gat(width: int) -> Convolution:
@@ -66,3 +70,10 @@ CONVOLUTIONS: dict[str, LayerType] = {
     "appnp3": LayerType(lambda _: APPNPConv(K=3, alpha=0.1), hops=3),
     "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1)),
 }
+
+
+def layer_type(name: str, own: Mapping[str, str] | None = None) -> LayerType:
+    """The layer type of a name, one of ours or one from outside, given by name and home."""
+    if own and name in own:
+        return LayerType(own_layer(own[name]), whole=True)
+    return CONVOLUTIONS[name]

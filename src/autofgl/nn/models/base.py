@@ -71,6 +71,21 @@ class GNN(nn.Module):
         """Draw all parameters."""
         reset_children(self, generator)
 
+    @property
+    def tracked_buffers(self) -> tuple[str, ...]:
+        """Names of buffers that training changes, such as running statistics; ours have none."""
+        return ()
+
+    def fingerprint(self) -> str:
+        """What tells networks of unlike parts apart, where a description does not; empty if it
+        does.
+        """
+        return ""
+
+    def as_module(self) -> nn.Module:
+        """The network as it is handed to a user."""
+        return self
+
     def apply_dropout(self, x: NodeInput, generator: Rng) -> NodeInput:
         """Dropout as the spec has it."""
         return dropout(x, self.spec.dropout, self.training, generator)

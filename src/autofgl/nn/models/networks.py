@@ -1,14 +1,17 @@
 """The fixed GNNs and the one of a search, and how to build any from its description."""
 
-from collections.abc import Callable, Iterable
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from autofgl.errors import UserError
-from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv import layer_type
 from autofgl.nn.conv.agnn import AGNNConv
 from autofgl.nn.conv.appnp import APPNPConv
 from autofgl.nn.conv.arma import ARMAConv
@@ -17,20 +20,25 @@ from autofgl.nn.conv.gat import GATConv
 from autofgl.nn.conv.gated_graph import GatedGraphConv
 from autofgl.nn.conv.gcn import GCNConv
 from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.own import OwnConvolution
 from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.kernels.randomness import global_randomness
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
+from autofgl.nn.models.own import OwnNetwork, build_own, try_out
 from autofgl.nn.models.sfgnn import SeparatedGNN
 from autofgl.nn.models.spec import (
     DEFAULT_HOPS,
     SEARCHED_FAMILY,
     ModelSpec,
     NetworkSpec,
+    OwnSpec,
     SearchedSpec,
+    own_names,
 )
 from autofgl.nn.space import fused_layers
 from autofgl.nn.structure import Structure
@@ -196,7 +204,8 @@ class SearchedNetwork(GNN):
         self.genotype = spec.parsed()
         self.input = Linear(spec.in_features, spec.hidden)
         self.convs = nn.ModuleList(
-            CONVOLUTIONS[layer.type].make(spec.hidden) for layer in self.genotype.layers
+            layer_type(layer.type, spec.own_layers).make(spec.hidden)
+            for layer in self.genotype.layers
         )
         self.output = Linear(spec.hidden, spec.classes)
 
@@ -212,6 +221,17 @@ class SearchedNetwork(GNN):
         fused = chosen[0] if len(chosen) == 1 else torch.stack(chosen).mean(0)
         out = self.output(self.apply_dropout(fused, generator))
         return ACTIVATION_FUNCTIONS[self.genotype.output](out)
+
+    @property
+    def tracked_buffers(self) -> tuple[str, ...]:
+        """Those of layers from outside."""
+        names = {
+            f"convs.{index}.{name}"
+            for index, conv in enumerate(self.convs)
+            if isinstance(conv, OwnConvolution)
+            for name, _ in conv.named_buffers()
+        }
+        return tuple(name for name in self.state_dict() if name in names)
 
 
 #: The networks by the family of their description.
@@ -232,11 +252,15 @@ MODELS: dict[str, Callable[..., GNN]] = {
 
 def empty_network(spec: NetworkSpec) -> GNN:
     """The network of a description, for parameters that are loaded."""
+    if isinstance(spec, OwnSpec):
+        return build_own(spec)
     return MODELS[spec.family](spec)
 
 
 def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
     """The network of a description, with freshly drawn parameters."""
+    if isinstance(spec, OwnSpec):
+        return build_own(spec, generator)
     network = empty_network(spec)
     network.reset_parameters(generator)
     return network
@@ -245,12 +269,15 @@ def build_network(spec: NetworkSpec, generator: Rng = None) -> GNN:
 def receptive_hops(spec: NetworkSpec) -> int | None:
     """How far a network looks: nodes at a greater distance do not enter a node's output.
 
-    None for a network from outside, of which nobody knows.
+    None for a network from outside, or with layers from there, of which nobody knows.
     """
     if isinstance(spec, SearchedSpec):
         reach = [0]
         for layer in spec.parsed().layers:
-            reach.append(reach[layer.previous or 0] + CONVOLUTIONS[layer.type].hops)
+            kind = layer_type(layer.type, spec.own_layers)
+            if kind.whole:
+                return None
+            reach.append(reach[layer.previous or 0] + kind.hops)
         return max(reach)
     if not isinstance(spec, ModelSpec):
         return None
@@ -270,6 +297,32 @@ def count_parameters(build: Callable[[], nn.Module]) -> int:
             return sum(value.numel() for value in build().parameters())
     except (RuntimeError, OverflowError) as error:
         raise UserError("a network of this size cannot be built") from error
+
+
+def parameter_count(spec: NetworkSpec, weights: Mapping[str, Any]) -> int:
+    """Parameters of a network with given weights, which may have buffers too."""
+    if own_names(spec):
+        return count_parameters(partial(empty_network, spec))
+    return sum(value.size for value in weights.values())
+
+
+def check_network(spec: NetworkSpec, nodes: Iterable[int] = ()) -> GNN | None:
+    """Refuse a network from outside that cannot be built or run, on graphs of some sizes too.
+
+    Raises:
+        UserError: One line says why.
+    """
+    if not own_names(spec):
+        return None
+    if isinstance(spec, SearchedSpec):
+        for home in own_names(spec):
+            OwnConvolution(home, spec.hidden)
+    network = build_network(spec)
+    if isinstance(network, OwnNetwork) and 1 in nodes:
+        probe = copy.deepcopy(network).train()
+        with global_randomness(None):
+            try_out(probe, f"{network.spec.title}, in training,", 1)
+    return network
 
 
 def _activation(spec: ModelSpec) -> Callable[[Tensor], Tensor]:

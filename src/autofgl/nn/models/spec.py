@@ -18,6 +18,7 @@ from autofgl.nn.space import (
     Space,
     check_fusion,
     fused_layers,
+    own_types,
 )
 
 #: Number of hops of the families that have one, where the spec leaves it open.
@@ -31,6 +32,9 @@ FAMILIES = ("agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "sage", 
 
 #: The family of searched networks, as saved descriptions name it.
 SEARCHED_FAMILY = "found"
+
+#: The family of networks from outside the package.
+OWN_FAMILY = "own"
 
 
 @dataclass(frozen=True)
@@ -112,12 +116,16 @@ class SearchedSpec(_Description):
     layer_dropout: float = 0.0  # on the input of every convolution
     fusion: Fusion = "all"
     family: str = SEARCHED_FAMILY
+    own_layers: dict[str, str] | None = None  # layers from outside: home by name in the genotype
 
     def __post_init__(self) -> None:
         if self.family != SEARCHED_FAMILY:
             raise UserError(
                 f"a searched network is of the family '{SEARCHED_FAMILY}', not '{self.family}'"
             )
+        homes = self.own_layers or {}
+        if not isinstance(homes, dict) or own_types(homes.values()) != homes:
+            raise UserError("searched network: layers from outside are homes by name")
         object.__setattr__(self, "genotype", str(self.parsed()))
         for name in ("in_features", "classes", "hidden"):
             _check_count("searched network", name, getattr(self, name))
@@ -128,11 +136,52 @@ class SearchedSpec(_Description):
     def parsed(self) -> Genotype:
         """The genotype, with exactly its existing layers."""
         layers = len(self.genotype.split("|")[1].split()) if self.genotype.count("|") == 2 else 0
-        genotype = Space(layers, LAYER_TYPES, ACTIVATIONS).parse(self.genotype)
+        own = (self.own_layers or {}).values()
+        genotype = Space(layers, (*LAYER_TYPES, *own), ACTIVATIONS).parse(self.genotype)
         return Genotype(genotype.input, genotype.existing, genotype.output)
 
 
-NetworkSpec: TypeAlias = ModelSpec | SearchedSpec
+@dataclass(frozen=True)
+class OwnSpec(_Description):
+    """A network from outside the package: where its class or factory is, and its sizes.
+
+    ``home`` is ``file.py:Class``, ``module:Class``, the name of an entry point, or the name under
+    which a module was handed over. The description has no code: whoever builds the network has it.
+    ``options`` are settings such as ``hidden``, for parameters of the class that have no default;
+    ``changed`` names those that also replace a default, since the user has changed them.
+    """
+
+    home: str
+    in_features: int
+    classes: int
+    options: dict[str, int | float] | None = None
+    changed: list[str] | None = None
+    family: str = OWN_FAMILY
+
+    def __post_init__(self) -> None:
+        if self.family != OWN_FAMILY or not isinstance(self.home, str) or not self.home:
+            raise UserError(
+                f"a network of one's own is of the family '{OWN_FAMILY}' and has a home"
+            )
+        for name in ("in_features", "classes"):
+            _check_count(self.title, name, getattr(self, name))
+        if self.options is not None and not _plain(self.options):
+            raise UserError(f"{self.title}: its options are not numbers by name")
+        if not all(isinstance(name, str) for name in self.changed or ()):
+            raise UserError(f"{self.title}: names of changed options are no text")
+
+    @property
+    def dropout(self) -> float:
+        """The rate that a class with such a parameter is given."""
+        return float((self.options or {}).get("dropout", 0.0))
+
+    @property
+    def title(self) -> str:
+        """The class in short."""
+        return self.home.rpartition(":")[2].partition("@")[0]
+
+
+NetworkSpec: TypeAlias = ModelSpec | SearchedSpec | OwnSpec
 
 
 def spec_from_json(data: Mapping[str, Any]) -> NetworkSpec:
@@ -143,13 +192,24 @@ def spec_from_json(data: Mapping[str, Any]) -> NetworkSpec:
     """
     if data.get("family") == SEARCHED_FAMILY:
         return SearchedSpec.from_json(data)
+    if data.get("family") == OWN_FAMILY:
+        return OwnSpec.from_json(data)
     return ModelSpec.from_json(data)
+
+
+def own_names(spec: NetworkSpec) -> set[str]:
+    """Names of what comes from outside the package; whoever builds the network runs its code."""
+    if isinstance(spec, OwnSpec):
+        return {spec.home}
+    return set((spec.own_layers or {}).values()) if isinstance(spec, SearchedSpec) else set()
 
 
 def network_summary(spec: NetworkSpec) -> str:
     """A network on one line."""
     if isinstance(spec, SearchedSpec):
         return spec.genotype
+    if isinstance(spec, OwnSpec):
+        return f"{spec.title}, {spec.in_features} → {spec.classes}"
     layers = "1 layer" if spec.layers == 1 else f"{spec.layers} layers"
     return f"{spec.family}, {layers}, {spec.in_features} → {spec.hidden} → {spec.classes}"
 
@@ -210,3 +270,9 @@ def check_probability(owner: str, name: str, value: object) -> None:
 def _check_count(owner: str, name: str, value: object, least: int = 1) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise UserError(f"{owner}: {name} must be an integer of at least {least}, not {value!r}")
+
+
+def _plain(options: object) -> bool:
+    return isinstance(options, dict) and all(
+        isinstance(key, str) and isinstance(value, int | float) for key, value in options.items()
+    )

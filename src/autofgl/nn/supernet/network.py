@@ -11,7 +11,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.errors import UserError
+from autofgl.nn.conv import layer_type
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
@@ -70,8 +71,14 @@ class SuperNet(nn.Module):
         self.fusion, self.per_predecessor = fusion, per_predecessor
         self.inputs = nn.ModuleDict({a: Linear(in_features, hidden) for a in space.activations})
         self.layers = nn.ModuleDict(
-            {key: CONVOLUTIONS[kind].make(hidden) for key, kind in self._keys()}
+            {key: layer_type(kind, space.own).make(hidden) for key, kind in self._keys()}
         )
+        for key, kind in self._keys():
+            if kind in space.own and any(True for _ in self.layers[key].buffers()):
+                other = "search with fl-random or fl-rl"
+                raise UserError(
+                    f"layer '{kind}' has buffers, which a SuperNet cannot share: {other}"
+                )
         self.outputs = nn.ModuleDict({a: Linear(hidden, classes) for a in space.activations})
 
     def reset_parameters(self, generator: Rng = None) -> None:
@@ -173,6 +180,7 @@ class SuperNet(nn.Module):
             dropout=self.dropout,
             layer_dropout=self.layer_dropout,
             fusion=self.fusion,
+            own_layers=self.space.own or None,
         )
 
     def extract(self, genotype: Genotype) -> SearchedNetwork:
@@ -203,7 +211,8 @@ class SuperNet(nn.Module):
 
     def plan(self, population: Sequence[Genotype]) -> Plan:
         """What the population computes."""
-        return Plan([self.space.check(genotype) for genotype in population], self.fusion)
+        known = [self.space.check(genotype) for genotype in population]
+        return Plan(known, self.fusion, self.space.own)
 
     def _named(self, stage: str, names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
         modules = cast(nn.ModuleDict, getattr(self, stage))
@@ -239,10 +248,14 @@ class SuperNet(nn.Module):
     ) -> Tensor:
         """One convolution on several inputs: ``[nodes, k, C] -> [rows, k, C]``."""
         nodes, copies, width = inputs.shape
-        hops = [
-            (receptive_field.structure(radius, copies), receptive_field.size(radius) * copies)
-            for radius in range(group.radius + group.hops - 1, group.radius - 1, -1)
-        ]
+        if layer_type(group.type, self.space.own).whole:
+            whole = receptive_field.limit
+            hops = [(receptive_field.structure(whole, 1), receptive_field.size(group.radius))]
+        else:
+            hops = [
+                (receptive_field.structure(radius, copies), receptive_field.size(radius) * copies)
+                for radius in range(group.radius + group.hops - 1, group.radius - 1, -1)
+            ]
         convolution = self._convolution(group.layer, group.type, group.previous)
         x = dropout(inputs, self.layer_dropout, self.training, generator)
         out = narrow(convolution, x.reshape(nodes * copies, width), hops, generator)

@@ -11,14 +11,16 @@ path goes on from it, else the greatest of its successors' radius plus their hop
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from autofgl.nn.conv import CONVOLUTIONS
+from autofgl.nn.conv import layer_type
 from autofgl.nn.space import Fusion, Genotype, fused_layers
 
 _PIECES = (1, 2, 4)
+#: A radius beyond any graph's.
+_EVERYTHING = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,13 @@ class Plan:
         outputs: Output activations, each with the range of networks that it has.
     """
 
-    def __init__(self, population: Sequence[Genotype], fusion: Fusion = "all") -> None:
+    def __init__(
+        self,
+        population: Sequence[Genotype],
+        fusion: Fusion = "all",
+        own: Mapping[str, str] | None = None,
+    ) -> None:
+        self._own = own
         short = [Genotype(g.input, g.existing, g.output) for g in population]
         self.networks = sorted(set(short), key=lambda g: (g.output, g.input, str(g)))
         place = {genotype: index for index, genotype in enumerate(self.networks)}
@@ -95,7 +103,8 @@ class Plan:
         radii = [0] * (first + len(self.steps))
         for offset in range(len(self.steps) - 1, -1, -1):
             step = self.steps[offset]
-            needed = radii[first + offset] + CONVOLUTIONS[step.type].hops
+            kind = layer_type(step.type, self._own)
+            needed = _EVERYTHING if kind.whole else radii[first + offset] + kind.hops
             radii[step.parent] = max(radii[step.parent], needed)
         return radii
 
@@ -112,10 +121,12 @@ class Plan:
             together[step.layer, step.type, previous, radius].append(path)
         groups = []
         for key, members in sorted(together.items()):
-            kind = CONVOLUTIONS[key[1]]
-            for paths in _pieces(members, kind.per_edge):
+            kind = layer_type(key[1], self._own)
+            pieces = [[path] for path in members] if kind.whole else _pieces(members, kind.per_edge)
+            hops = limit if kind.whole else kind.hops
+            for paths in pieces:
                 parents = tuple(ending[path].parent for path in paths)
-                groups.append(Group(*key, kind.hops, tuple(paths), parents))
+                groups.append(Group(*key, hops, tuple(paths), parents))
         return groups
 
 

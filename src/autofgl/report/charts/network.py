@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec, network_summary
+from autofgl.nn.models.spec import ModelSpec, NetworkSpec, OwnSpec, SearchedSpec, network_summary
 from autofgl.nn.space import Genotype, fused_layers
 from autofgl.report.page import NETWORK_STYLE, Safe, element
 
@@ -74,7 +74,7 @@ def _tree(spec: SearchedSpec, sizes: bool) -> list[_Box]:
     return [*boxes, _Box("classes", classes, last + 1, middle, "data", [len(boxes) - 1])]
 
 
-def _chain(spec: ModelSpec) -> list[_Box]:
+def _chain(spec: ModelSpec | OwnSpec) -> list[_Box]:
     """A chain of stages, as the networks of :mod:`autofgl.nn.models` are built."""
     wide = f"{spec.in_features} wide"
     stages = [("features", wide, "data"), *_stages(spec), ("classes", str(spec.classes), "data")]
@@ -84,8 +84,10 @@ def _chain(spec: ModelSpec) -> list[_Box]:
     ]
 
 
-def _stages(spec: ModelSpec) -> list[tuple[str, str, str]]:
+def _stages(spec: ModelSpec | OwnSpec) -> list[tuple[str, str, str]]:
     """Title, detail and kind of each stage between features and classes."""
+    if isinstance(spec, OwnSpec):
+        return [(spec.title, f"{spec.classes} wide", "layer")]
     widths = [f"{spec.hidden} wide"] * (spec.layers - 1) + [f"{spec.classes} wide"]
     into, out = (("linear", f"{width} wide", "stage") for width in (spec.hidden, spec.classes))
     numbered = [f"layer {at + 1}" for at in range(spec.layers)]

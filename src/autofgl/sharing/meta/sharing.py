@@ -31,8 +31,8 @@ from autofgl.runtime.local_model import ClientData, Weights
 from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import EXPORT, METRICS, OWN, Array, Form
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.replies import METRICS, OWN, Array, Form, export_form
+from autofgl.runtime.settings import model_spec, own_code
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.sharing.meta.model import MetaModel
 from autofgl.tasks.counts import Counts
@@ -59,6 +59,10 @@ class MetaClient(SharingClient):
         inputs, spec = data.inputs(settings.normalize_features), model_spec(data.graph, settings)
         self.local = MetaModel(data.graph.name, inputs, spec, settings, data.seed)
         self._seen = True
+
+    def fingerprint(self) -> str:
+        """Names and shapes of the network's parameters in short, where its code is not ours."""
+        return self.local.model.fingerprint()
 
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:  # noqa: ARG002
         """Take in the global weights; a new client is given none before the end."""
@@ -155,7 +159,7 @@ class MetaServer(SharingServer):
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """Take the common initial weights."""
-        exported = self.clients.first("export", EXPORT)
+        exported = self.clients.first("export", export_form(own_code(self.settings)))
         self.weights, self.spec = exported["weights"], exported["spec"]
 
     def participants(self, at: int) -> set[str]:
