@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from autofgl.runs.folder import Result
 
 RUN_EXAMPLE = (
-    "Examples: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02; "
+    "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02, or: "
     "autofgl run fedavg --model my_net.py:MyNet"
 )
 PREDICT_EXAMPLE = "Example: autofgl predict runs/demo --graph mine.npz --out mine.csv"
