@@ -24,6 +24,23 @@ torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+#: Those that the tests may use, before a test is given one.
+CORES = sorted(os.sched_getaffinity(0))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Give tests that run side by side a core each, but those with the mark ``cores`` all of them.
+
+    Clients of one process that compute at once mostly wait for each other's lock, which takes a
+    quarter of the time of all tests. What depends on several cores has the mark, as have the runs
+    of all methods in tests/golden. Tests in one process, such as the slow ones, have all cores.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if worker:
+        own = CORES[int(worker.removeprefix("gw")) % len(CORES)]
+        os.sched_setaffinity(0, CORES if item.get_closest_marker("cores") else {own})
+
+
 @pytest.fixture(scope="session")
 def small_graph() -> ClientGraph:
     """120 nodes, 3 classes, a split of its own."""

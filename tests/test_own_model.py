@@ -1,6 +1,7 @@
 """Networks from outside the package: classes, factories, modules and files."""
 
 import copy
+import itertools
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from autofgl.graphs.client_graph import ClientGraph, to_dense
 from autofgl.graphs.cut import cut
 from autofgl.methods.catalog import find_method
 from autofgl.seeding import child_seed
+from families import family
 
 FILE = Path(own_nets.__file__)
 FIVE = ("gcn", "gat", "sage", "gin", "PredictThenPropagate")
+AGGREGATES, BUFFERS = ("gradients", "parameters"), ("average", "local")
 SMALL = {"rounds": 4, "hidden": 16, "normalize_features": False}
 
 
@@ -75,9 +78,18 @@ def test_one_client_equals_a_plain_loop(
         assert torch.allclose(value.float(), expected[key].float(), atol=1e-5), key
 
 
-@pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
-@pytest.mark.parametrize("buffers", ["average", "local"])
-@pytest.mark.parametrize("secure", ["shares", "ckks"])
+@pytest.mark.parametrize(
+    ("aggregate", "buffers", "secure"),
+    family(
+        itertools.product(AGGREGATES, BUFFERS, ("shares", "ckks")),
+        [
+            ("gradients", "local", "shares"),
+            ("parameters", "average", "shares"),
+            ("gradients", "average", "ckks"),
+            ("parameters", "local", "ckks"),
+        ],
+    ),
+)
 def test_secure_sums_leave_nearly_the_same_network(
     aggregate: str, buffers: str, secure: str, small_clients: list[ClientGraph], tmp_path: Path
 ) -> None:
@@ -134,6 +146,7 @@ def test_figures_count_parameters_and_not_buffers(
     assert result.figures["architecture"] == "Normed, 36 → 3"
 
 
+@pytest.mark.cores
 def test_clients_side_by_side_leave_the_callers_random_numbers_alone(
     small_clients: list[ClientGraph], tmp_path: Path
 ) -> None:
@@ -225,9 +238,18 @@ def call(*words: str) -> int:
     return code
 
 
-@pytest.mark.parametrize("buffers", ["average", "local"])
-@pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
-@pytest.mark.parametrize("secure", ["none", "shares"])
+@pytest.mark.parametrize(
+    ("buffers", "aggregate", "secure"),
+    family(
+        itertools.product(BUFFERS, AGGREGATES, ("none", "shares")),
+        [
+            ("average", "gradients", "none"),
+            ("local", "gradients", "shares"),
+            ("average", "parameters", "shares"),
+            ("local", "parameters", "none"),
+        ],
+    ),
+)
 def test_resuming_gives_the_same_weights(
     buffers: str,
     aggregate: str,

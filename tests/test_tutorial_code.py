@@ -121,7 +121,11 @@ def test_a_model_and_a_metric_of_ones_own_in_sixty_lines(
 
 @pytest.mark.parametrize(
     ("block", "name", "secure"),
-    [(0, "TunedFedAvg", "none"), (0, "TunedFedAvg", "shares"), (1, "PersonalEvolution", "shares")],
+    [
+        pytest.param(0, "TunedFedAvg", "none", marks=pytest.mark.slow),
+        (0, "TunedFedAvg", "shares"),
+        (1, "PersonalEvolution", "shares"),
+    ],
 )
 def test_a_pairing_runs_and_resumes(
     block: int, name: str, secure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

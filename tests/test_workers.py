@@ -26,6 +26,8 @@ from autofgl.workers import (
     write_frame,
 )
 
+pytestmark = pytest.mark.cores
+
 HERE = Path(__file__).parent
 WORK = "worker_tasks:work"
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from families import family
 from federations import make, parties, rounds, to_the_end
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -17,6 +18,8 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runs import checkpoint
+
+pytestmark = pytest.mark.cores
 
 #: Phases in which a client may stop answering, by mode.
 PHASES = [
@@ -48,7 +51,9 @@ def hang(party: Any, phase: str, asleep: threading.Event) -> None:
 
 
 @pytest.mark.timeout(50)
-@pytest.mark.parametrize(("secure", "phase"), PHASES)
+@pytest.mark.parametrize(
+    ("secure", "phase"), family(PHASES, [("shares", "reveal"), ("shares-additive", "add")])
+)
 @pytest.mark.parametrize(
     "aggregate", [pytest.param("parameters", marks=pytest.mark.slow), "gradients"]
 )

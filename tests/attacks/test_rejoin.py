@@ -5,6 +5,7 @@ next round: no name of a sum ever stands for two sets of clients. A server that 
 same gets no second sum.
 """
 
+import itertools
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from families import family
 from federations import close, make, parties, to_the_end
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -82,8 +84,17 @@ def tell(small_graph: ClientGraph, tmp_path: Path) -> Callable[..., Story]:
     return lambda name, secure="shares": Story(name, small_graph, tmp_path, secure)
 
 
-@pytest.mark.parametrize("fresh", [False, True], ids=["own state", "fresh"])
-@pytest.mark.parametrize("name", CASES)
+#: Methods with a client of their own, each of which begins anew in its own way.
+BEGIN_ANEW = ("fedavg/gradients", "fedavg/parameters", "sfgnn", "graphfl", "fedgraph", "fl-darts")
+
+
+@pytest.mark.parametrize(
+    ("name", "fresh"),
+    family(
+        itertools.product(CASES, (False, True)),
+        [*((name, False) for name in CASES), *((name, True) for name in BEGIN_ANEW)],
+    ),
+)
 def test_no_sum_is_made_twice_with_others(
     tell: Callable[..., Story], name: str, fresh: bool
 ) -> None:

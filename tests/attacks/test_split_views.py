@@ -23,9 +23,10 @@ from autofgl.federation.engines.inprocess import InProcess
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.secure import SumSettings
 from autofgl.secure.shares.masks import Words
+from families import family
 from federations import make, rounds
 
-SIZES = range(3, 31)
+SIZES = family(range(3, 31), (*range(3, 13), 20, 30))
 
 
 def vectors_of(server: HostileServer, seed: int = 0) -> dict[str, np.ndarray]:

@@ -1,5 +1,6 @@
 """From the command line to a table, JSON, ``audit.json`` and the report."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from autofgl.config import check_config
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import METHODS, find_method
 from autofgl.report.report import write_report
+from families import family
 
 GRAPH = ["--dataset", "synthetic", "--set", "nodes=120", "classes=3", "features=36", "hidden=8"]
 
@@ -71,8 +73,16 @@ def test_graphs_in_memory_are_given_again(small_clients: list[ClientGraph], out:
     assert (out / "audit.json").exists()
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("secure", ["none", "shares"])
+@pytest.mark.parametrize(
+    ("method", "secure"),
+    family(
+        itertools.product(METHODS, ("none", "shares")),
+        [
+            *((method, "none") for method in METHODS),
+            *((method, "shares") for method in ("fedavg", "fedgraph", "graphfl", "sfgnn")),
+        ],
+    ),
+)
 def test_every_method_can_be_recorded(
     method: str, secure: str, small_clients: list[ClientGraph]
 ) -> None:

@@ -25,6 +25,8 @@ from autofgl.federation.engines.nvflare.line import JobLine
 from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.federation.payload import encode
 
+pytestmark = pytest.mark.cores
+
 ENGINES = [
     "inprocess",
     "inprocess-strict",

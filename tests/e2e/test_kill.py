@@ -14,6 +14,8 @@ import pytest
 from autofgl.cli import main
 from autofgl.runs.folder import read_history
 
+pytestmark = pytest.mark.cores
+
 SETTINGS = ["rounds=60", "checkpoint_every=5", "nodes=400", "participation=0.7"]
 TIMES = {"wall_s", "inference_s"}
 

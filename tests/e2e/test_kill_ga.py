@@ -12,6 +12,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from test_kill import figures, finish, start, wait_for_round
 
+pytestmark = pytest.mark.cores
+
 SMALL = ["nodes=200", "rounds=6", "checkpoint_every=2", "population=3", "iterations=2"]
 SMALL += ["inner_steps=1", "adapt_steps=1", "hidden=4", "participation=0.7"]
 MODES = {
@@ -79,6 +81,7 @@ def test_killed_and_resumed_equals_undisturbed(tmp_path: Path, mode: str) -> Non
     assert (cut / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 def test_a_search_ends_with_its_parent(tmp_path: Path) -> None:
     """In the midst of a search that would take hours, while the training never waits for it."""
     words = command(tmp_path / "run", "mode=parallel", "population=500", "iterations=1000")

@@ -23,6 +23,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from golden_cases import CASES, KEYS_ANEW, RESUMED, SLOW
 from golden_digest import OURS, STORED, differences, fingerprint, record
 
+pytestmark = pytest.mark.cores
+
 RECORDS = json.loads(STORED.read_text())
 EXACT = fingerprint() == RECORDS["arithmetic"]
 SLOWLY = pytest.mark.slow

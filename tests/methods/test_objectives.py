@@ -1,5 +1,6 @@
 """Figures, objectives and balanced losses of whole methods, in every secure mode."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from autofgl.graphs.partition import partition
 from autofgl.methods.fl_agcns.settings import DartsSettings
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.tasks.objectives import OBJECTIVES
+from families import family
 from federations import make, parties, rounds, to_the_end
 
 _SEARCH = {"generations": 3, "population": 4, "layers": 2, "warmup": 1, "weight_steps": 1}
@@ -96,8 +98,16 @@ def test_figures_of_a_rare_class_are_those_of_pooled_predictions(
     assert all(("metrics" in line) == (secure == "none") for line in outcome.per_client)
 
 
-@pytest.mark.parametrize("secure", ["none", "shares"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("method", "secure"),
+    family(
+        itertools.product(METHODS, ("none", "shares")),
+        [
+            *((method, "none") for method in METHODS),
+            *((method, "shares") for method in ("fedavg", "graphfl", "sfgnn", "fl-agcns")),
+        ],
+    ),
+)
 def test_every_method_follows_an_objective(
     small_clients: list[ClientGraph], method: str, secure: str, tmp_path: Path
 ) -> None:

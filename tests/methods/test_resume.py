@@ -11,6 +11,7 @@ from autofgl.methods.catalog import METHODS
 from autofgl.runs import checkpoint
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome
+from families import family
 from federations import make, rounds, to_the_end
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2, "warmup": 1}
@@ -56,6 +57,11 @@ CASES += [("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
 RARE: dict[str, str | float] = {"objective": "auroc", "class_weight": "balanced"}
 JUDGED = ("fedavg", "separate", "fedgraph", "sfgnn", "fl-agcns", "graphfl-ga")
 CASES += [(name, {**SMALL.get(name, {}), **RARE}) for name in JUDGED]
+#: Every method, and what of a state no method's own case has: batches, a learned sampler, figures.
+FAST = [(name, SMALL.get(name, {})) for name in METHODS]
+FAST += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
+FAST += [("fedavg", BATCHES), ("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
+FAST += [("fedavg", RARE)]
 
 
 def finish(method: Method) -> Outcome:
@@ -65,7 +71,7 @@ def finish(method: Method) -> Outcome:
     return outcome
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES)
+@pytest.mark.parametrize(("name", "settings"), family(CASES, FAST))
 def test_resumed_equals_undisturbed(
     name: str,
     settings: dict[str, str | float],

@@ -19,6 +19,7 @@ from autofgl.search.ddpg import (
     perceptron,
 )
 from autofgl.search.searcher import SearchError
+from families import family
 
 SMALL = DDPGSettings(hidden=(8, 6), batch=4, buffer=16, actor_lr=1e-2, critic_lr=1e-2)
 
@@ -291,7 +292,7 @@ def train(agent: DDPG, play: Callable[[], Any], warm_up: int, episodes: int, ste
             agent.end_episode()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", family(range(3), [0]))
 def test_it_finds_the_best_action_of_every_state(seed: int) -> None:
     """Reward 1 - |a - a*(s)|^2 in six dimensions, a* well inside the cube; the best return is 1.
 

@@ -246,6 +246,7 @@ def regrets(size: int, share: Any) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_feo_beats_the_controller_alone_where_clients_disagree() -> None:
     feo, alone = regrets(60, gamma), regrets(60, controller_only)
     better, worse = np.sum(feo < alone - 1e-9), np.sum(feo > alone + 1e-9)

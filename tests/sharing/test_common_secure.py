@@ -1,5 +1,6 @@
 """Federated averaging through secure sums."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,17 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.secure import MODES, SecureSumError
+from families import family
 from federations import leaves, local_model, make, rounds
 
 SECURE = [mode for mode in MODES if mode != "none"]
 AGGREGATES = ["parameters", "gradients"]
+#: Every secure mode, and both aggregates.
+SOME = [("parameters", "shares"), ("gradients", "ckks"), ("gradients", "shares-additive")]
+WAYS = family(itertools.product(AGGREGATES, SECURE), SOME)
 
 
-@pytest.mark.parametrize("secure", SECURE)
-@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize(("aggregate", "secure"), WAYS)
 def test_the_run_is_the_plain_run(
     small_clients: list[ClientGraph], tmp_path: Path, secure: str, aggregate: str
 ) -> None:
@@ -41,8 +45,7 @@ def test_the_run_is_the_plain_run(
     assert all("bytes_secure" not in row for row in plain.history)
 
 
-@pytest.mark.parametrize("secure", SECURE)
-@pytest.mark.parametrize("aggregate", AGGREGATES)
+@pytest.mark.parametrize(("aggregate", "secure"), WAYS)
 def test_a_resumed_run_makes_new_keys_and_equals_an_undisturbed_one(
     small_clients: list[ClientGraph], tmp_path: Path, secure: str, aggregate: str
 ) -> None:

@@ -12,6 +12,8 @@ from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.party import Context, Party
 from autofgl.federation.payload import Payload
 
+pytestmark = pytest.mark.cores
+
 
 class Gate(Party):
     """Two parties that only get through together."""

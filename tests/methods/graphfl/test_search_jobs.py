@@ -21,6 +21,8 @@ from autofgl.methods.graphfl.search_jobs import (
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.workers import WorkerPool
 
+pytestmark = pytest.mark.cores
+
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
 

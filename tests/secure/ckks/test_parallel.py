@@ -18,6 +18,8 @@ from autofgl.secure.ckks.cipher import SEED_BYTES, Adder, Cipher
 from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher, answer_ckks
 from autofgl.workers import WorkerPool
 
+pytestmark = pytest.mark.cores
+
 SIZE = 8 * DEGREE - 5
 CORES = [0, 0]  # also where there is only one
 PARTIES = 3

@@ -14,6 +14,8 @@ from autofgl.federation.engines.nvflare.engine import NVFlare
 from autofgl.federation.engines.nvflare.line import JobLine, Pipe, pack_message, unpack_message
 from autofgl.federation.payload import Payload, encode
 
+pytestmark = pytest.mark.cores
+
 #: What a site answers to an operation: a message, or nothing at all.
 Site = Callable[[str, bytes], bytes | None]
 
