@@ -5,6 +5,8 @@ INSTALLED := .venv/.installed
 # Exact versions: an open range would pull the newest torch, with gigabytes of CUDA packages.
 CONSTRAINTS ?= constraints.txt
 export PIP_CONSTRAINT := $(abspath $(CONSTRAINTS))
+# Tests start many processes: what they import is compiled once, not in each of them.
+unexport PYTHONDONTWRITEBYTECODE
 # A search of about a minute: few networks of at most three layers.
 DEMO := layers=3 population=24 codes_per_step=8 weight_steps=4 search_lr=0.01 generations=20 warmup=10 \
 	trials=10 trial_rounds=15 finalists=1 rounds=100

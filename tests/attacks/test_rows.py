@@ -36,6 +36,7 @@ def attack(share: str, rounds: int) -> Leak:
     return leak
 
 
+@pytest.mark.slow
 def test_with_everything_shared_a_peer_has_the_raw_features_after_few_rounds() -> None:
     leak = attack("all", 16)
     assert leak.verdict == "everything"

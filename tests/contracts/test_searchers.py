@@ -13,6 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from families import family
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
 from landscapes import chain, lowest_loss
 
@@ -316,7 +318,7 @@ def random_regrets() -> Any:
     return regrets("random")
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", family(LEARNERS, ["evolution"]))
 def test_learners_beat_random_search(name: str, random_regrets: Any) -> None:
     ours = regrets(name)
     print(f"{name}: regret {ours.mean():.4f}, optimum in {np.sum(ours < 1e-9)} of 20 seeds")

@@ -17,6 +17,7 @@ from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.recipe import Recipe
 from autofgl.secure import MODES
 from autofgl.sharing.common import COMMON
+from families import family
 from federations import leaves, make, to_the_end
 
 SMALL: dict[str, Any] = {
@@ -179,7 +180,11 @@ def test_test_labels_play_no_part_in_the_search(small_clients: list[ClientGraph]
 
 
 @pytest.mark.parametrize(
-    ("name", "secure"), [*(("fl-random", mode) for mode in MODES), ("fl-rl", "shares")]
+    ("name", "secure"),
+    family(
+        [*(("fl-random", mode) for mode in MODES), ("fl-rl", "shares")],
+        [("fl-random", "ckks"), ("fl-rl", "shares")],
+    ),
 )
 def test_a_run_ends_with_a_trained_network(
     small_clients: list[ClientGraph], tmp_path: Path, name: str, secure: str

@@ -19,6 +19,7 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.trials import Score, smallest_of_the_best_first
 from autofgl.secure import MODES, make_client
 from autofgl.sharing.common import network_spec
+from families import family
 from federations import leaves, make, parties, rounds, without
 
 SMALL: dict[str, Any] = {
@@ -129,7 +130,7 @@ def runs(
     return run
 
 
-@pytest.mark.parametrize("secure", MODES)
+@pytest.mark.parametrize("secure", family(MODES, ["none", "shares"]))
 def test_a_run_ends_with_a_trained_network(
     small_clients: list[ClientGraph], runs: Callable[[str], Any], secure: str
 ) -> None:

@@ -22,6 +22,7 @@ from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
 from autofgl.runtime.local_model import WORST_LOSS, ClientData
 from autofgl.runtime.state import moments
 from autofgl.secure import MODES, make_client
+from families import family
 from federations import leaves, make, parties, rounds, to_the_end, without
 
 SMALL: dict[str, Any] = {"layers": 1, "generations": 3, "rounds": 6, "hidden": 8}
@@ -135,7 +136,7 @@ def test_the_architecture_learns_on_its_own(small_clients: list[ClientGraph]) ->
     assert all(after < before for before, after in pairwise(losses))
 
 
-@pytest.mark.parametrize("secure", MODES)
+@pytest.mark.parametrize("secure", family(MODES, ["shares", "ckks"]))
 def test_a_run_ends_with_a_trained_network(
     small_clients: list[ClientGraph], plain: list[dict[str, Any]], tmp_path: Path, secure: str
 ) -> None:

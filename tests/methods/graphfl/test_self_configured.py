@@ -1,5 +1,6 @@
 """Clients that configure themselves: rounds by hand, modes, advice to new clients."""
 
+import itertools
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from autofgl.methods.graphfl.self_configured import SelfConfiguredClient
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.secure import MODES
 from autofgl.sharing.meta.model import MetaModel
+from families import family
 from federations import local_model, make, rounds, without
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
@@ -31,8 +33,13 @@ def settings_of(**changed: Any) -> GraphFLGASettings:
     return GraphFLGASettings(**{**QUICK, **changed})
 
 
-@pytest.mark.parametrize("model", ["sgc", "gcn", "appnp"])
-@pytest.mark.parametrize("structure", [True, False])
+@pytest.mark.parametrize(
+    ("model", "structure"),
+    family(
+        itertools.product(("sgc", "gcn", "appnp"), (True, False)),
+        [("sgc", True), ("gcn", False), ("appnp", True)],
+    ),
+)
 def test_without_searches_it_is_graphfl(
     small_clients: list[ClientGraph], model: str, structure: bool
 ) -> None:
