@@ -48,7 +48,7 @@ def largest(method: Any) -> float:
     return max(float(np.abs(value).max()) for value in weights.values())
 
 
-#: Whatever is aggregated, one check finds a message: gradients alone are tried with a few.
+#: What the fast tests try with gradients too; with parameters they try everything.
 GRADIENTS = ("nan", "huge", "garbage", "share")
 
 

@@ -84,7 +84,7 @@ def tell(small_graph: ClientGraph, tmp_path: Path) -> Callable[..., Story]:
     return lambda name, secure="shares": Story(name, small_graph, tmp_path, secure)
 
 
-#: Methods with a client of their own, each of which begins anew in its own way.
+#: Those that the fast tests also let a client join afresh; the slow ones do so with all.
 BEGIN_ANEW = ("fedavg/gradients", "fedavg/parameters", "sfgnn", "graphfl", "fedgraph", "fl-darts")
 
 

@@ -123,7 +123,7 @@ CASES: dict[str, str] = {
 }
 #: Those that the fast tests leave out: long ones, and those whose parts other fast cases pass
 #: through: a method that has a case in the clear, a sum that has a case with another method, a
-#: network whose layers are compared with formulas in tests/nn.
+#: network that tests/nn looks at by itself.
 SLOW = {
     *ENCRYPTED, *SITES, *(name for name in CASES if name.startswith("fl-agcns-")),
     *(f"{name}/shares" for name in SUMMING if name not in ("fedavg", "fl-agcns", "sfgnn")),
