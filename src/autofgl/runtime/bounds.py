@@ -79,12 +79,21 @@ def counts_form() -> Form:
 
 
 def model_distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Euclidean distance of two models; missing weights are zero."""
-    squares = (
-        float(np.sum(np.square(np.asarray(value, np.float64) - other.get(name, 0.0))))
-        for name, value in one.items()
-    )
-    return math.sqrt(sum(squares))
+    """Euclidean distance of two models; missing weights are zero.
+
+    In the precision of the weights, which is fast, and again in double precision if squares are too
+    large for it.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        distance = math.hypot(*(_gap(value, other.get(name)) for name, value in one.items()))
+    if math.isfinite(distance):
+        return distance
+    wide = {name: np.asarray(value, np.float64) for name, value in one.items()}
+    return math.hypot(*(_gap(value, other.get(name)) for name, value in wide.items()))
+
+
+def _gap(value: Any, other: Any) -> float:
+    return float(np.linalg.norm(value if other is None else np.subtract(value, other)))
 
 
 class UsualDistance(Saved):

@@ -42,7 +42,7 @@ from autofgl.secure import (
     make_server,
 )
 from autofgl.secure.accountant import Releases
-from autofgl.secure.plain import PlainServer, readable
+from autofgl.secure.plain import PlainServer, as_sent, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
 COUNT_UNIT = 4096
@@ -330,7 +330,7 @@ class Clients:
             return sent
         bad = self._server.unfit(tag, reveal, sent)
         for name in sent.keys() - bad.keys():
-            if why := sum_fault(readable(sent[name]), forms):
+            if why := sum_fault(as_sent(sent[name]), forms):
                 bad[name] = f"its part of the sum '{tag}' is wrong: {why}"
         self.leave_out({name: bad[name] for name in sent if name in bad}, len(sent))
         return {name: one for name, one in sent.items() if name not in bad}
@@ -365,7 +365,7 @@ class Clients:
         """Without contributions that are out of all proportion, where the server can see that."""
         self.far = []
         if center is not None and isinstance(self._server, PlainServer):
-            parts = {name: readable(one) for name, one in sent.items()}
+            parts = {name: as_sent(one) for name, one in sent.items()}
             updates = {
                 name: average({key: part[key] for key in part.keys() - set(figures)})
                 for name, part in parts.items()
@@ -395,7 +395,7 @@ class Clients:
         if not isinstance(self._server, PlainServer):
             return {}
         sent = _contributions(replies, key)
-        return {name: readable(one) for name, one in sent.items() if name not in self.dropped}
+        return {name: as_sent(one) for name, one in sent.items() if name not in self.dropped}
 
     def count_nodes(self, tag: str, replies: Mapping[str, Payload]) -> list[int]:
         """The federation's training, validation and test nodes, from what clients count."""

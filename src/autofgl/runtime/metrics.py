@@ -87,7 +87,7 @@ def client_accuracies(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[
     for name, vectors in parts.items():
         _, correct, count = vectors["metrics"][:SIZE].reshape(len(SPLITS), 3)[SPLITS.index("val")]
         if count > 0:
-            accuracies[name] = float(correct / count)
+            accuracies[name] = float(correct) / float(count)
     return {"client_val_accuracy": accuracies} if accuracies else {}
 
 
@@ -97,7 +97,7 @@ def train_losses(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     for name, vectors in parts.items():
         loss, _, count = vectors["metrics"][:SIZE].reshape(len(SPLITS), 3)[SPLITS.index("train")]
         if count > 0:
-            losses[name] = float(loss / count)
+            losses[name] = float(loss) / float(count)
     return losses
 
 

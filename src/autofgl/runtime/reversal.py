@@ -34,7 +34,8 @@ WINDOW = 10
 #: ... which they are if the two numbers disagree in all of them and are correlated like this.
 _CORRELATION = -0.9
 
-Flat = NDArray[np.float64]
+#: In single precision: signs and rough sizes are looked at, of every client in every round.
+Flat = NDArray[np.float32]
 
 
 def flattened(vectors: Mapping[str, Any]) -> Flat:
@@ -44,7 +45,8 @@ def flattened(vectors: Mapping[str, Any]) -> Flat:
     travel in the same sums and are no gradients.
     """
     matrices = [vectors[name] for name in sorted(vectors) if np.ndim(vectors[name]) > 1]
-    return np.concatenate([np.zeros(0), *(np.ravel(one) for one in matrices)])
+    parts = [np.zeros(0, np.float32), *(np.ravel(one) for one in matrices)]
+    return np.concatenate(parts, dtype=np.float32, casting="same_kind")
 
 
 class ReversalCheck(Saved):
@@ -71,13 +73,14 @@ class ReversalCheck(Saved):
         """Take in what clients sent in a round, gradients or updates of parameters, their training
         losses before it, and the step of the common weights after it. Who sends reversed ones.
         """
-        self._pair(sent, losses, gradients)
-        self._step = step
-        self._before = {
-            name: [float(one @ step), losses[name], _norm(one)]
-            for name, one in sent.items()
-            if name in losses
-        }
+        with np.errstate(over="ignore", invalid="ignore"):  # of a training that diverges
+            self._pair(sent, losses, gradients)
+            self._step = step
+            self._before = {
+                name: [float(one @ step), losses[name], _norm(one)]
+                for name, one in sent.items()
+                if name in losses
+            }
         return sorted(name for name in sent if is_reversed(self._pairs.get(name, [])))
 
     def interrupt(self) -> None:
@@ -87,10 +90,11 @@ class ReversalCheck(Saved):
     def _pair(self, sent: Mapping[str, Flat], losses: Mapping[str, float], gradients: bool) -> None:
         if self._step is None:
             return
+        far = _norm(self._step)
         for name in sent.keys() & self._before.keys() & losses.keys():
             along, loss, length = self._before[name]
             now = float(sent[name] @ self._step)
-            most = (length + _norm(sent[name])) * _norm(self._step)
+            most = (length + _norm(sent[name])) * far
             change = losses[name] - loss
             pair = [(along + now) / 2, change] if gradients else [along - now, most]
             self._pairs[name] = [*self._pairs.get(name, []), pair][-WINDOW:]
@@ -98,7 +102,7 @@ class ReversalCheck(Saved):
 
 def is_reversed(pairs: list[list[float]]) -> bool:
     """Whether the two numbers of a client's last rounds disagree in sign, and by much."""
-    if len(pairs) < WINDOW:
+    if len(pairs) < WINDOW or not np.isfinite(pairs).all():
         return False
     first, second = np.array(pairs).T
     size = math.sqrt(float(first @ first) * float(second @ second))

@@ -75,7 +75,7 @@ class Layout(dict[str, tuple[int, ...]]):
             raise SecureSumError(f"a sum of {layout.size:,} values is larger than is accepted")
         return layout
 
-    def split(self, flat: NDArray[np.float64]) -> SumVectors:
+    def split(self, flat: NDArray[Any]) -> SumVectors:
         """The named arrays in a flat vector."""
         named, start = {}, 0
         for name, shape in self.items():
