@@ -67,12 +67,12 @@ def audit_command(
     folder = Path(target)
     try:
         if folder.is_dir() or (folder / "config.yaml").exists():
-            found = _of_folder(folder, given, config, rounds, tell)
+            result = _of_folder(folder, given, config, rounds, tell)
         else:
-            found = _of_method({"method": target, **given}, config, rounds, tell)
+            result = _of_method({"method": target, **given}, config, rounds, tell)
     except KeyboardInterrupt:
         raise Interrupted("the audit was stopped; nothing was written") from None
-    _print(found, as_json)
+    _print(result, as_json)
 
 
 def _of_folder(
@@ -108,15 +108,15 @@ def _of_method(
     return api.audit(config, api.load_clients(config, layers), rounds=rounds, report=tell)
 
 
-def _print(found: "Audit", as_json: bool) -> None:
+def _print(result: "Audit", as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found.to_json(), indent=2, allow_nan=False))
+        print(json.dumps(result.to_json(), indent=2, allow_nan=False))
         return
     from autofgl.audit.verdict import COLUMNS
     from autofgl.cli.show import console, show_line, show_table
 
-    show_line(found.summary)
-    show_table(console(), COLUMNS, found.rows)
+    show_line(result.summary)
+    show_table(console(), COLUMNS, result.rows)
     show_line("An attack that got nothing proves nothing: a better one may get more.")
 
 

@@ -41,7 +41,7 @@ class Manifest:
         path = folder / MANIFEST_FILE
         if not path.exists():
             return cls(folder)
-        content = parse_json(path, read_file(path))
+        content = parse_json(path, file_bytes(path))
         run, digests = content.get("run"), content.get("digests")
         if not isinstance(run, str) or not isinstance(digests, dict):
             raise UserError(f"{path} is damaged: it has no id of a run, or no digests")
@@ -68,7 +68,7 @@ class Manifest:
         Raises:
             UserError: It cannot be read, or is not what was written.
         """
-        data = read_file(self.folder / name)
+        data = file_bytes(self.folder / name)
         if name in self.digests and self.digests[name] != _digest(data):
             ways = "put back a copy of it, or start the run again"
             raise UserError(
@@ -77,7 +77,7 @@ class Manifest:
         return data
 
 
-def read_file(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     """All bytes of a file; a ``UserError`` if it cannot be read."""
     try:
         return path.read_bytes()

@@ -68,7 +68,7 @@ class CkksClient(KeyedClient):
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
-        self._told: dict[str, int] = {}  # what the server told this party, if it was active
+        self._broadcasts: dict[str, int] = {}  # codes of what the server sent, if it was active
         self._phases |= {"confirm": self._confirm, "decrypt": self._decrypt}
 
     def protect(
@@ -89,9 +89,9 @@ class CkksClient(KeyedClient):
         integers = self._fixed_point.encode(flat)
         self._note(header, vectors, active)
         if active:
-            code = self._told[tag] = masks.code(told)
-            while len(self._told) > _MOST_OPEN:
-                del self._told[next(iter(self._told))]
+            code = self._broadcasts[tag] = masks.code(told)
+            while len(self._broadcasts) > _MOST_OPEN:
+                del self._broadcasts[next(iter(self._broadcasts))]
         position = self._ring.roster.index(self._ring.name)
         masked = masks.mask(np.append(integers, [np.int64(active), code]), position)
         return {**fields, "ciphertexts": self._ready().encrypt(masked)}
@@ -107,7 +107,7 @@ class CkksClient(KeyedClient):
         super()._forget()
         self._cipher = None
         self._decrypted.clear()
-        self._told.clear()
+        self._broadcasts.clear()
 
     def _confirm(self, message: Payload) -> Payload:
         """Confirm who contributed to a sum, to every other party, once and for ever."""
@@ -119,7 +119,7 @@ class CkksClient(KeyedClient):
         header = self._server_header(message)
         if header.tag in self._decrypted:
             raise SumRefused(f"{self._ring.name} read '{header.tag}' before")
-        if header.tag not in self._told:
+        if header.tag not in self._broadcasts:
             raise SumRefused(f"{self._ring.name} contributed zeros to '{header.tag}': ask another")
         view, given = self._view(header, message), take_bytes_by_name(message, "confirmations")
         confirmed = 1 + len(confirmed_by(view, self._ring, self._ring.peers, given))
@@ -169,7 +169,9 @@ class CkksClient(KeyedClient):
         active, codes = integers[-2:].tolist()
         if active < self._fewest:
             raise too_few(header.tag, self._fewest, active)
-        if header.tag in self._told and not masks.equal(codes, active * self._told[header.tag]):
+        if header.tag in self._broadcasts and not masks.equal(
+            codes, active * self._broadcasts[header.tag]
+        ):
             raise SumRefused(f"'{header.tag}': the server sent the parties different things")
         return self._fixed_point.decode(integers[:-2])
 
@@ -202,11 +204,11 @@ class CkksServer(KeyedServer):
         size = header.layout.size
         contributors = tuple(message["contributors"])
         question = {**header.to_payload(), "contributors": message["contributors"]}
-        told = ask("confirm", dict.fromkeys(contributors, question))
+        confirmed = ask("confirm", dict.fromkeys(contributors, question))
         for name in contributors:
-            if name not in told:
+            if name not in confirmed:
                 continue
-            codes = {peer: _code_for(name, answer) for peer, answer in told.items()}
+            codes = {peer: _code_for(name, answer) for peer, answer in confirmed.items()}
             answers = ask("decrypt", {name: {**message, "confirmations": codes}})
             values = answers.get(name, {}).get("values")
             if type(values) is np.ndarray and values.dtype == np.float64 and values.size == size:
@@ -214,8 +216,8 @@ class CkksServer(KeyedServer):
             if name in answers:
                 self.wrong += (name,)
         raise SumNotOpened(
-            f"'{tag}' cannot be opened: {len(told)} of {len(contributors)} contributors confirmed "
-            "it and none of them decrypted it"
+            f"'{tag}' cannot be opened: {len(confirmed)} of {len(contributors)} contributors "
+            "confirmed it and none of them decrypted it"
         )
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002

@@ -68,10 +68,10 @@ def _descend(loss: Loss, parameters: Parameters, rate: float, *, keep_graph: boo
 
 def _slopes(loss: Tensor, parameters: Parameters, *, keep_graph: bool) -> Parameters:
     """Gradient of a loss; zero for parameters that it does not depend on."""
-    found = torch.autograd.grad(
+    gradients = torch.autograd.grad(
         loss, [*parameters.values()], create_graph=keep_graph, materialize_grads=True
     )
-    return dict(zip(parameters, found, strict=True))
+    return dict(zip(parameters, gradients, strict=True))
 
 
 def _leaves(parameters: Parameters) -> Parameters:
