@@ -7,7 +7,7 @@ import pytest
 
 from autofgl.config import parse_settings
 from autofgl.errors import UserError
-from autofgl.runs.bounded_yaml import MAX_CHARACTERS, parse_yaml
+from autofgl.runs.files import MAX_CHARACTERS, parse_yaml
 from autofgl.runs.folder import read_config_file
 from autofgl.sites.policy import Policy
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from autofgl.errors import UserError
-from autofgl.runs.folder import RunFolder
-from autofgl.runs.lock import LOCK_FILE, locked
+from autofgl.runs.folder import LOCK_FILE, RunFolder, locked
 
 
 def test_a_second_one_is_told_who_has_it(tmp_path: Path) -> None:
@@ -25,7 +24,7 @@ def test_a_second_one_is_told_who_has_it(tmp_path: Path) -> None:
 
 def test_a_killed_process_has_no_lock(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from autofgl.runs.lock import locked\n"
+        "import sys, time; from pathlib import Path; from autofgl.runs.folder import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     words = [sys.executable, "-P", "-c", code, str(tmp_path)]

@@ -9,8 +9,8 @@ from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.report.report import write_report
 from autofgl.runs.export import load_model
+from autofgl.runs.files import Manifest
 from autofgl.runs.folder import RunFolder
-from autofgl.runs.manifest import Manifest
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from autofgl.config import validated
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused
+from autofgl.identity import check_names
 from autofgl.methods.catalog import METHODS
-from autofgl.names import check_names
 from autofgl.plugins import is_known
 from autofgl.runs.folder import read_config_file
 from autofgl.secure import MODES

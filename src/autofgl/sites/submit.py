@@ -17,8 +17,8 @@ from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import find_method
+from autofgl.runs.files import file_bytes, parse_json
 from autofgl.runs.folder import Result, RunFolder, read_config_file
-from autofgl.runs.manifest import file_bytes, parse_json
 from autofgl.runtime.settings import own_code
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
