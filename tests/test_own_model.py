@@ -311,6 +311,8 @@ def test_a_module_in_memory_is_handed_over_again(
         ("Asking", "Asking asks for 'temperature', which nobody gives"),
         ("Failing", "Failing fails on a graph of 4 nodes .* no luck today"),
         ("Moody", "the model of client-[0-2], client-[0-2] has other parameters"),
+        ("Frozen", "Frozen has no parameter with requires_grad: there is nothing to train"),
+        ("ByNode", r"ByNode gives torch.float32 \[4, 3\] for 5 nodes"),
         ("FIVE", "has no 'FIVE'"),
         ("Number", "gives no nn.Module"),
     ],
@@ -321,6 +323,21 @@ def test_wrong_models_get_one_clear_line(
     with pytest.raises(UserError, match=message) as error:
         run(small_clients, tmp_path / "run", f"{FILE}:{model}")
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_module_is_refused(small_clients: list[ClientGraph], tmp_path: Path) -> None:
+    compiled = torch.jit.trace(nn.Linear(36, 3), torch.ones(2, 36))
+    with pytest.raises(UserError, match="is TorchScript: hand over the module"):
+        run(small_clients, tmp_path / "run", compiled)
+
+
+@pytest.mark.parametrize("method", ["sfgnn", "fl-random", "fedgraph"])
+def test_methods_with_networks_of_their_own_say_so(
+    method: str, small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=f"{method} has a network of its own and takes no model"):
+        autofgl.run(method, small_clients, out=tmp_path / "run", model=own_nets.Normed)
 
 
 @pytest.mark.parametrize(
