@@ -328,7 +328,7 @@ def test_wrong_models_get_one_clear_line(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_compiled_module_is_refused(small_clients: list[ClientGraph], tmp_path: Path) -> None:
     compiled = torch.jit.trace(nn.Linear(36, 3), torch.ones(2, 36))
-    with pytest.raises(UserError, match="is TorchScript: hand over the module"):
+    with pytest.raises(UserError, match="is TorchScript: hand over what"):
         run(small_clients, tmp_path / "run", compiled)
 
 

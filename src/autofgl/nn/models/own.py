@@ -138,7 +138,9 @@ def build_own(spec: OwnSpec, generator: Rng = None) -> OwnNetwork:
     with torch.device("cpu"), global_randomness(generator):
         module = copy.deepcopy(make) if isinstance(make, nn.Module) else _called(make, spec)
         if isinstance(module, torch.jit.ScriptModule):
-            raise UserError(f"{spec.title} is TorchScript: hand over the module that it was made of")
+            raise UserError(
+                f"{spec.title} is TorchScript: hand over the module that it was made of"
+            )
         if not isinstance(module, nn.Module):
             what = "is no class, factory or module" if module is make else "gives no nn.Module"
             raise UserError(f"model '{spec.home}' {what}")
