@@ -268,8 +268,24 @@ def test_resuming_gives_the_same_weights(
     ]
 
 
+@pytest.mark.parametrize("name", family([(name,) for name in FIVE], [("gin",)]))
+def test_resuming_gives_the_same_weights_of_networks_of_pyg(
+    name: str, small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    settings = {"rounds": 6, "checkpoint_every": 3}
+    model = f"{FILE}:{name}"
+    whole = run(small_clients, tmp_path / "whole", model, **settings)
+    stop_after(run, 4, small_clients, tmp_path / "cut", settings, model)
+    assert_same(whole, autofgl.resume(tmp_path / "cut", small_clients))
+
+
 def stop_after(
-    begin: Any, rounds: int, clients: list[ClientGraph], out: Path, settings: dict[str, Any]
+    begin: Any,
+    rounds: int,
+    clients: list[ClientGraph],
+    out: Path,
+    settings: dict[str, Any],
+    model: Any = own_nets.Normed,
 ) -> None:
     """A run that dies in some round."""
     kind = find_method("fedavg")
@@ -283,7 +299,7 @@ def stop_after(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kind, "step", dying)
         with pytest.raises(BaseException):  # noqa: B017, PT011
-            begin(clients, out, own_nets.Normed, **settings)
+            begin(clients, out, model, **settings)
 
 
 def test_a_module_in_memory_is_handed_over_again(
@@ -311,6 +327,8 @@ def test_a_module_in_memory_is_handed_over_again(
         ("Asking", "Asking asks for 'temperature', which nobody gives"),
         ("Failing", "Failing fails on a graph of 4 nodes .* no luck today"),
         ("Moody", "the model of client-[0-2], client-[0-2] has other parameters"),
+        ("Frozen", "Frozen has no parameter with requires_grad: there is nothing to train"),
+        ("ByNode", r"ByNode gives torch.float32 \[4, 3\] for 5 nodes"),
         ("FIVE", "has no 'FIVE'"),
         ("Number", "gives no nn.Module"),
     ],
@@ -323,11 +341,28 @@ def test_wrong_models_get_one_clear_line(
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_module_is_refused(small_clients: list[ClientGraph], tmp_path: Path) -> None:
+    compiled = torch.jit.trace(nn.Linear(36, 3), torch.ones(2, 36))
+    with pytest.raises(UserError, match="is TorchScript: hand over the module"):
+        run(small_clients, tmp_path / "run", compiled)
+
+
+@pytest.mark.parametrize("method", ["sfgnn", "fl-random", "fedgraph"])
+def test_methods_with_networks_of_their_own_say_so(
+    method: str, small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=f"{method} has a network of its own and takes no model"):
+        autofgl.run(method, small_clients, out=tmp_path / "run", model=own_nets.Normed)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--model", "absent.py:Net"], "there is no file"),
         (["--model", "broken.py:Net"], "ZeroDivisionError"),
+        (["--model", "leaving.py:Net"], "SystemExit: 3"),
+        (["--model", "my_net.py"], "my_net.py' is a file: say what of it, as in my_net.py:Name"),
         (["--model", "my_net.py:Normed", "--set", "teleport=0.2"], "'teleport' has no effect"),
         (["--model", "my_net.py:Weighted", "--set", "hidden=8"], "'hidden' has no effect on Weig"),
         (["--model", "my_net.py:Normed", "--dp", "epsilon=8"], "use a model without any"),
@@ -343,6 +378,7 @@ def test_wrong_words_get_one_clear_line(
 ) -> None:
     (tmp_path / "my_net.py").write_text(FILE.read_text())
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(3)\n")
     monkeypatch.chdir(tmp_path)
     small = ["--dataset", "synthetic", "--set", "nodes=100"]
     assert call("run", "fedavg", *small, *words) == 2
@@ -372,7 +408,7 @@ def test_other_methods_take_it_too(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gin", "PredictThenPropagate"])
+@pytest.mark.parametrize("name", FIVE)
 def test_the_engine_gives_the_same_weights(
     name: str, small_clients: list[ClientGraph], tmp_path: Path
 ) -> None:

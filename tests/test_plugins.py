@@ -125,3 +125,9 @@ def test_built_in_names_cost_no_look_at_installed_packages(monkeypatch: pytest.M
     monkeypatch.setattr(plugins, "entry_points", look)
     assert find_method("fedavg").__name__ == "FedAvg"
     assert autofgl.load("cora").num_nodes == 2708
+
+
+@pytest.mark.parametrize("words", [["mine.py"], ["fedavg", "--dataset", "mine.py"]])
+def test_a_file_alone_names_nothing(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("run", *words) == 2
+    assert "'mine.py' is a file: say what of it, as in mine.py:Name" in capsys.readouterr().err

@@ -305,6 +305,9 @@ def _unread(key: str, readers: Mapping[str, Any], config: RunConfig) -> UserErro
         return UserError(f"{config.title} has no mini-batches, but tasks of some nodes: {sizes}")
     if key in BatchSettings.model_fields and "fanouts" in readers:
         return UserError(f"{config.title} samples neighbors with sampler=sage fanouts=10,25")
+    if key == "model":
+        others = "fedavg, separate, centralized and graphfl train one that you name"
+        return UserError(f"{config.title} has a network of its own and takes no model: {others}")
     if key in catalog.SyntheticSettings.model_fields:
         return UserError(f"setting '{key}' has no effect here: it needs --dataset synthetic")
     if key == "directed":

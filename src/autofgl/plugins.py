@@ -48,6 +48,12 @@ def is_known(kind: str, name: str) -> bool:
     return ":" in name or (kind, name) in _GIVEN or name in entry_points(kind)
 
 
+def check_named(kind: str, name: str) -> None:
+    """Refuse a file without the name of something in it."""
+    if name.endswith(".py"):
+        raise UserError(f"{kind} '{name}' is a file: say what of it, as in {name}:Name")
+
+
 def find(kind: str, name: str) -> Any:
     """What a name from outside stands for.
 
@@ -68,7 +74,7 @@ def find(kind: str, name: str) -> Any:
         raise UserError(f"{kind} '{name}': no installed package has it")
     try:
         return entry.load()
-    except Exception as error:  # whatever somebody's package raises when it is imported
+    except (Exception, SystemExit) as error:  # whatever a package does when it is imported
         raise UserError(one_line(f"{kind} '{name}': {entry_summary(entry)}: {_said(error)}")) from (
             error
         )
@@ -126,7 +132,7 @@ def _load(kind: str, home: str) -> Any:
         )
     except UserError:
         raise
-    except Exception as error:  # whatever somebody's module raises when it is imported
+    except (Exception, SystemExit) as error:  # whatever a module does when it is imported
         raise UserError(one_line(f"{kind} '{home}': {_said(error)}", 500)) from error
     if not hasattr(module, name):
         raise UserError(f"{kind} '{home}': {where} has no '{name}'")
@@ -154,5 +160,5 @@ def _from_file(kind: str, path: Path) -> Any:
     return module
 
 
-def _said(error: Exception) -> str:
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -206,6 +206,7 @@ def check_dataset(name: str) -> None:
     if name.rpartition(":")[0].endswith(".py"):
         plugins.check_file("dataset", name)
     elif name not in (known := plugins.entry_points("dataset")):
+        plugins.check_named("dataset", name)
         raise unknown_name("dataset", name, [*DATASETS, *known])
 
 

@@ -92,6 +92,7 @@ def find_method(name: str) -> "type[Method]":
     elif plugins.is_known("method", name):
         method = plugins.find("method", name)
     else:
+        plugins.check_named("method", name)
         raise unknown_name("method", name, [*METHODS, *plugins.entry_points("method")])
 
     from autofgl.runtime.method import Method

@@ -109,7 +109,8 @@ def _choose(names: list[str], name: str | None) -> str:
         return names[0]
     if name not in names:
         problem = "this run has a model for each client" if name is None else f"no model '{name}'"
-        raise UserError(f"{problem}: choose one of {', '.join(names)} with --client")
+        way = "with --client, or in Python as autofgl.load_model(folder, client)"
+        raise UserError(f"{problem}: choose one of {', '.join(names)} {way}")
     return name
 
 

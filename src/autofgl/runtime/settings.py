@@ -66,6 +66,7 @@ class NetworkSettings(BaseModel):
         from autofgl.nn.models.spec import FAMILIES  # here: it takes NumPy
 
         if model not in FAMILIES and not plugins.is_known("model", model):
+            plugins.check_named("model", model)
             raise unknown_name("model", model, [*FAMILIES, *plugins.entry_points("model")])
         return model
 

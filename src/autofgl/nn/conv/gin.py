@@ -20,7 +20,7 @@ class GINConv(Convolution):
         \mathbf{X}^{\prime} = \mathrm{MLP} \left( (\mathbf{A} + (1 + \epsilon) \mathbf{I})
         \mathbf{X} \right)
 
-    There is no batch normalization: its running statistics would not federate.
+    There is no batch normalization; a network of one's own may have it.
 
     Args:
         in_channels: Width of the input.

@@ -49,8 +49,9 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 class OwnNetwork(GNN):
     """A module from outside, called as our networks are; names of parameters are the module's own.
 
-    It is run once on a tiny graph, which gives lazy layers their shapes, and shows what does not
-    fit and whether it draws random numbers when it is not training.
+    It is run on a tiny graph, which gives lazy layers their shapes, and shows what does not fit and
+    whether it draws random numbers when it is not training; then on another one, which shows
+    whether it has learned the number of nodes.
     """
 
     spec: OwnSpec
@@ -60,12 +61,11 @@ class OwnNetwork(GNN):
         self.own = module.float()
         self._takes_weight = _edge_weight_of(module, spec.title)
         before = torch.get_rng_state()
-        try_out(self.eval(), spec.title, 4)
+        for nodes in (4, 5):
+            try_out(self.eval(), spec.title, nodes)
         self._draws = not torch.equal(before, torch.get_rng_state())
         self.train()
-        complex_ = [name for name, value in module.state_dict().items() if value.is_complex()]
-        if complex_:
-            raise UserError(f"{spec.title}: '{complex_[0]}' is complex, which cannot be averaged")
+        _check_parameters(module, spec.title)
 
     def forward(
         self,
@@ -136,6 +136,10 @@ def build_own(spec: OwnSpec, generator: Rng = None) -> OwnNetwork:
     make = plugins.find("model", spec.home)
     with torch.device("cpu"), global_randomness(generator):
         module = copy.deepcopy(make) if isinstance(make, nn.Module) else _called(make, spec)
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UserError(
+                f"{spec.title} is TorchScript: hand over the module that it was made of"
+            )
         if not isinstance(module, nn.Module):
             what = "is no class, factory or module" if module is make else "gives no nn.Module"
             raise UserError(f"model '{spec.home}' {what}")
@@ -186,6 +190,15 @@ def try_out(network: OwnNetwork, title: str, nodes: int) -> None:
     if out.shape[1] != spec.classes:
         wrong = f"{title} gives {out.shape[1]} scores per node, the graphs have {spec.classes}"
         raise UserError(f"{wrong} classes: make its output {spec.classes} wide")
+
+
+def _check_parameters(module: nn.Module, title: str) -> None:
+    """Refuse a module with nothing to train, or with what cannot be averaged."""
+    complex_ = [name for name, value in module.state_dict().items() if value.is_complex()]
+    if complex_:
+        raise UserError(f"{title}: '{complex_[0]}' is complex, which cannot be averaged")
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        raise UserError(f"{title} has no parameter with requires_grad: there is nothing to train")
 
 
 def _called(make: Any, spec: OwnSpec) -> Any:
