@@ -20,8 +20,8 @@ from autofgl.methods.fl_agcns.controller import FLAGCNS
 from autofgl.runtime.settings import AveragingSettings
 from autofgl.secure import MODES
 
-#: A generation is large: one after the warm-up, with the paper's population.
-SEARCH = {"population": 60, "warmup": 0, "generations": 99}
+#: What a generation costs in bytes are its steps on the SuperNet, each of which has 20 codes.
+SEARCH = {"population": 20, "warmup": 0, "generations": 99}
 HAS_COMPRESS = "compress" in AveragingSettings.model_fields  # an older version, for comparison
 
 
@@ -61,7 +61,9 @@ def compare(kind: Any, title: str, given: dict[str, Any], options: argparse.Name
         cpu = statistics.median(turn[mode] for turn in turns)
         ratio = statistics.median(turn[mode] / turn[modes[0]] for turn in turns)
         rounds = options.rounds * options.repeats
-        up, down = ((now - then) / rounds for now, then in zip(traffic(method), before[mode]))
+        up, down = (
+            (now - then) / rounds for now, then in zip(traffic(method), before[mode], strict=True)
+        )
         print(
             f"{title:20s} {mode:15s} {1e3 * cpu:8.1f} ms CPU a round, ratio {ratio:5.2f}, "
             f"{up / 1e6:7.3f} MB up, {down / 1e6:7.3f} MB down",

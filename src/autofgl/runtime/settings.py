@@ -268,6 +268,14 @@ class AveragingSettings(BaseModel):
     """what becomes of a network's buffers, such as BatchNorm's running statistics: averaged as
     weights are, whole numbers rounded, or kept by each client for itself"""
 
+    @model_validator(mode="after")
+    def _check_compress(self) -> Self:
+        if self.compress != "none" and self.aggregate != "gradients":
+            raise UserError(f"compress={self.compress} is for aggregate=gradients")
+        if self.compress != "none" and getattr(self, "dp_epsilon", 0):
+            raise UserError(f"compress={self.compress} would round off the noise of --dp")
+        return self
+
 
 class TrialSettings(BaseModel):
     """How many candidates are tried, for how long, and how they are compared.

@@ -64,6 +64,11 @@ class Layout(dict[str, tuple[int, ...]]):
         return sum(map(math.prod, self.values()))
 
     @classmethod
+    def of(cls, vectors: Mapping[str, Array]) -> "Layout":
+        """That of named arrays."""
+        return cls((name, np.shape(vectors[name])) for name in sorted(vectors))
+
+    @classmethod
     def from_payload(cls, message: Payload) -> "Layout":
         """Read a layout and check that it does not describe too many values."""
         names, shapes = take_names(message, "names"), take_field(message, "shapes", list)
@@ -183,9 +188,10 @@ class FixedPoint:
         self, vectors: Mapping[str, Array], grid: Grid | None
     ) -> tuple[Layout, NDArray[np.int64]]:
         """The layout of named arrays, and integers: those at full precision, then the grid's."""
-        layout, flat = flatten(vectors)
         if grid is None:
+            layout, flat = flatten(vectors)
             return layout, self.encode(flat)
+        layout = Layout.of(vectors)
         _, flat = flatten({name: vectors[name] for name in layout.parts(grid)[0]})
         packing = self.packing(grid)
         packed = packing.pack(multiples_of(vectors, grid, packing.most))

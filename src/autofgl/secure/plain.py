@@ -115,13 +115,12 @@ class PlainClient:
         grid: Grid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        layout, flat = flatten(vectors)
-        packed, full = {}, vectors
+        layout, packed = Layout.of(vectors), {}
+        full = {name: vectors[name] for name in layout.parts(grid)[0]}
+        _, flat = flatten(full)
         if grid is not None:
             packing = _packing(grid, self._parties)
             packed = {"packed": packing.pack(multiples_of(vectors, grid, packing.most))}
-            full = {name: vectors[name] for name in layout.parts(grid)[0]}
-            _, flat = flatten(full)
         narrow = all(np.asarray(array).dtype == np.float32 for array in full.values())
         values = flat.astype(np.float32) if narrow else flat
         header = Header(tag, b"", reveal, 0, layout, grid)
