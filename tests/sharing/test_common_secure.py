@@ -134,7 +134,9 @@ def test_partial_participation_hides_who_trains(
         outcomes.append(method.finish())
     plain, other = outcomes
     for name, value in plain.models["model"].items():
-        assert np.allclose(other.models["model"][name], value, atol=1e-4 if secure == "ckks" else 1e-5)
+        assert np.allclose(
+            other.models["model"][name], value, atol=1e-4 if secure == "ckks" else 1e-5
+        )
 
 
 def test_below_the_threshold_the_run_ends_and_says_so(small_clients: list[ClientGraph]) -> None:

@@ -4,7 +4,8 @@ A secure sum adds whole numbers, so all clients must round to the same steps, an
 others' values to choose them by. But a sum that the clients open tells each of them how large the
 last update was, vector by vector. The steps of the next one follow from that: they cover
 :data:`HEADROOM` times the largest entry, in as many multiples as the bytes allow. What travels at
-full precision are short vectors, and those that no sum has had yet.
+full precision are short vectors, and those that no sum has had yet. Where the server averages
+weights, the steps follow from the weights that it has handed out.
 
 ``compress`` says how many multiples there are at least:
 
@@ -17,14 +18,14 @@ adds it to its next update (error feedback: Seide et al., 2014; Karimireddy et a
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.clients import has_weight
 from autofgl.runtime.state import Saved
-from autofgl.secure import Grid, SumClient
+from autofgl.secure import Grid, Reveal, SumClient
 from autofgl.seeding import numpy_generator
 
 #: Multiples of a step that a client has at least, in each direction.
@@ -35,6 +36,11 @@ HEADROOM = {"none": 16.0, "half": 4.0, "int8": 2.0}
 _MEMORY = 0.9
 #: Values of a vector that is worth a grid, and the smallest step of one.
 _FEWEST, _SMALLEST = 256, 1e-30
+#: Weights are taken to be this large at least: they may grow fast in the beginning.
+_WEIGHT = 0.25
+
+#: Vectors, and the grid that some of them are on.
+Encoded: TypeAlias = tuple[dict[str, Any], Grid | None]
 
 
 class UpdateCoder(Saved):
@@ -52,23 +58,37 @@ class UpdateCoder(Saved):
 
     def open(self, sealed: Payload) -> dict[str, Any]:
         """The vectors of a sum for the clients."""
-        return self._sums.open(sealed, self._grid(self._largest) if self.active else None)
+        return self._sums.open(sealed, self._grid(self._largest, "parties"))
 
     def observe(self, vectors: Mapping[str, Any]) -> None:
         """Take the steps of the next update from a sum that all clients have opened."""
         if not self.active:
             return
-        for name, value in vectors.items():
-            if np.size(value) >= _FEWEST:
-                largest = float(np.abs(value).max())
-                self._largest[name] = max(largest, _MEMORY * self._largest.get(name, 0.0))
+        for name, largest in _largest(vectors).items():
+            self._largest[name] = max(largest, _MEMORY * self._largest.get(name, 0.0))
 
-    def encode(self, tag: str, vectors: Mapping[str, Any]) -> tuple[dict[str, Any], Grid | None]:
+    def encode(self, tag: str, vectors: Mapping[str, Any]) -> Encoded:
         """Vectors for a sum that the clients open, and the grid that some of them are on."""
-        grid = self._grid(vectors) if self.active else None
-        if grid is None or not grid.steps:
+        known = {name: self._largest.get(name, 0.0) for name in vectors}
+        return self._rounded(tag, vectors, self._grid(known, "parties"), "parties")
+
+    def encode_weights(
+        self, tag: str, vectors: Mapping[str, Any], handed_out: Mapping[str, Any]
+    ) -> Encoded:
+        """The same of weights for a sum that the server reads, which handed out the last ones."""
+        known = {name: max(largest, _WEIGHT) for name, largest in _largest(handed_out).items()}
+        return self._rounded(tag, vectors, self._grid(known, "server"), "server")
+
+    def common_state(self) -> Payload:
+        """What all clients have alike."""
+        return {"largest": self._largest}
+
+    def _rounded(
+        self, tag: str, vectors: Mapping[str, Any], grid: Grid | None, reveal: Reveal
+    ) -> Encoded:
+        if grid is None:
             return dict(vectors), None
-        most = self._sums.packing(LEAST[self._compress], "parties").most
+        most = self._sums.packing(LEAST[self._compress], reveal).most
         keeps = self._compress != "none" and has_weight(vectors)
         random = numpy_generator(self._seed, "rounding", self._name, tag)
         rounded = dict(vectors)
@@ -84,13 +104,17 @@ class UpdateCoder(Saved):
                 self._left[name] = np.asarray(value - rounded[name], np.float32)
         return rounded, grid
 
-    def common_state(self) -> Payload:
-        """What all clients have alike."""
-        return {"largest": self._largest}
-
-    def _grid(self, names: Mapping[str, Any]) -> Grid:
-        """The grid of the vectors of these names whose size is known by now."""
-        packing = self._sums.packing(LEAST[self._compress], "parties")
+    def _grid(self, largest: Mapping[str, float], reveal: Reveal) -> Grid | None:
+        """The grid of vectors whose largest entries are about so large; none if they are zero."""
+        if not self.active:
+            return None
+        packing = self._sums.packing(LEAST[self._compress], reveal)
         cover = HEADROOM[self._compress] / packing.most
-        steps = {name: cover * self._largest.get(name, 0.0) for name in names}
-        return Grid(packing.bits, {name: step for name, step in steps.items() if step > _SMALLEST})
+        steps = {name: cover * one for name, one in largest.items() if cover * one > _SMALLEST}
+        return Grid(packing.bits, steps) if steps else None
+
+
+def _largest(vectors: Mapping[str, Any]) -> dict[str, float]:
+    """The largest magnitudes of vectors that are worth a grid."""
+    worth = {name: value for name, value in vectors.items() if np.size(value) >= _FEWEST}
+    return {name: float(np.abs(value).max()) for name, value in worth.items()}

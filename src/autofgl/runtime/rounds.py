@@ -21,7 +21,7 @@ from autofgl.federation.party import Context, Party, Refused, Replies, require_l
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
-from autofgl.runtime.compression import UpdateCoder
+from autofgl.runtime.compression import Encoded, UpdateCoder
 from autofgl.runtime.details import (
     detail_forms,
     detailed,
@@ -155,7 +155,7 @@ class RoundClient(Summing, Party):
         self._late = payload.get("late", False)
         figures = sharing.figures(payload)
         figures = figures if payload.get("report", True) else {}
-        reference = sharing.reference() if self.private else {}
+        reference = sharing.reference() if self.private or self.coder.active else {}
         hides = self._secure != "none" and payload.get("update", True)
         trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
@@ -164,8 +164,10 @@ class RoundClient(Summing, Party):
         about = {key: payload[key] for key in _TOLD if key in payload}
         if sharing.one_sum and (figures or update):
             kind, told = ("update", same) if update else ("metrics", about)
+            name = tag.format(kind)
+            update, grid = self._encoded_weights(name, update, reference)
             sent = self.contribute(
-                tag.format(kind), {**figures, **update}, reference=reference, told=told
+                name, {**figures, **update}, reference=reference, told=told, grid=grid
             )
             return {**reply, kind: sent}
         if figures:  # those who do not train may have been given less
@@ -177,6 +179,11 @@ class RoundClient(Summing, Party):
                 tag.format("update"), update, reference=reference, told=same
             )
         return reply
+
+    def _encoded_weights(self, tag: str, update: Any, reference: Mapping[str, Any]) -> Encoded:
+        """Weights that replace others, in as few bytes as it takes."""
+        weights = self.sharing.on_grid(reference) if update else {}
+        return self.coder.encode_weights(tag, update, weights)
 
     def contribute_for_clients(self, tag: str, update: Mapping[str, Any], told: Payload) -> Payload:
         """What this client adds to an update that the clients open, in as few bytes as it takes."""

@@ -272,7 +272,7 @@ class AveragingSettings(BaseModel):
     def _check_compress(self) -> Self:
         if self.compress != "none" and self.aggregate != "gradients":
             raise UserError(f"compress={self.compress} is for aggregate=gradients")
-        if self.compress != "none" and getattr(self, "dp_epsilon", 0):
+        if self.compress != "none" and getattr(self, "dp_epsilon", False):
             raise UserError(f"compress={self.compress} would round off the noise of --dp")
         return self
 
