@@ -11,7 +11,7 @@ import pytest
 import autofgl
 
 SOURCE = Path(autofgl.__file__).parent
-SHARED = {"errors", "seeding", "atomic", "version", "identity", "names", "workers", "plugins"}
+SHARED = {"errors", "seeding", "atomic", "version", "identity", "workers", "plugins"}
 BASE = {"graphs", "federation", "nn", "tasks", "secure", "search"}
 
 #: What each part may import besides itself and the shared modules.
@@ -36,7 +36,7 @@ ALLOWED: dict[str, set[str]] = {
 
 #: The only files and folders that may import these packages.
 ONLY_IN = {
-    "torch_geometric": {"graphs/client_graph.py", "graphs/objects.py", "graphs/reading.py"},
+    "torch_geometric": {"graphs/client_graph.py", "graphs/objects.py", "graphs/fields.py"},
     "networkx": {"graphs/objects.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},

@@ -25,7 +25,7 @@ from autofgl.config import (
 from autofgl.errors import UserError
 from autofgl.handover import check_options, hand_over_again, model_name
 from autofgl.identity import read_secret
-from autofgl.methods.catalog import METHODS, find_method, name_of
+from autofgl.methods.catalog import METHODS, find_method, method_name
 from autofgl.runs.folder import Result, RunFolder
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def run(
     settings |= {} if model is None else {"model": model_name(model, engine)}
     values = {"secure": secure, "seed": seed, "budget": budget, "engine": engine}
     values |= {"device": device}
-    name = method if isinstance(method, str) else name_of(method)
+    name = method if isinstance(method, str) else method_name(method)
     config = check_config({"method": name, "partition": "given", **values, "settings": settings})
     layers = sort_settings(config)
     if console is not None:
@@ -259,8 +259,8 @@ def audit_folder(
 
         names = read_description(folder.path)["models"]
         models = {name: load_network(folder.path, name) for name in names}
-    found = audit(config, graphs, rounds=rounds, models=models, report=report)
-    text = json.dumps(found.to_json(), indent=2, allow_nan=False)
+    result = audit(config, graphs, rounds=rounds, models=models, report=report)
+    text = json.dumps(result.to_json(), indent=2, allow_nan=False)
     try:
         write_text(folder.path / "audit.json", text + "\n")
     except OSError as error:
@@ -269,7 +269,7 @@ def audit_folder(
     from autofgl.report.report import leave_report
 
     leave_report(folder.path, None)
-    return found
+    return result
 
 
 def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
@@ -331,11 +331,11 @@ def _same_clients(
     folder: RunFolder, config: RunConfig, layers: Layers, given: "ClientsLike | None"
 ) -> "Sequence[ClientGraph]":
     """The graphs that a run was started on, loaded again unless they are given."""
-    found = given if given is not None else load_clients(config, layers)
+    graphs = given if given is not None else load_clients(config, layers)
 
     from autofgl.graphs.objects import as_clients
 
-    clients = as_clients(found, seed=config.seed, directed=layers.data.directed)
+    clients = as_clients(graphs, seed=config.seed, directed=layers.data.directed)
     recorded = folder.read_data().get("digests")
     if recorded is None:
         return clients  # killed before the first round: nothing was learned from the graphs
@@ -393,5 +393,5 @@ def _federation(
         graph.name: method.party(graph, layers.method, config.seed, config.secure)
         for graph in method.arrange(clients)
     }
-    known = read_secret(secret) if secret is not None else None
-    return InProcess(factories, folder=folder.checkpoints, secret=known, device=config.device)
+    key = read_secret(secret) if secret is not None else None
+    return InProcess(factories, folder=folder.checkpoints, secret=key, device=config.device)

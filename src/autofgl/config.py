@@ -15,8 +15,8 @@ from autofgl.graphs import catalog
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.methods.catalog import METHODS, default_secure, find_method, settings_of
 from autofgl.plugins import absolute_name, check_file
-from autofgl.runs.bounded_yaml import parse_yaml
 from autofgl.runs.budget import Budget
+from autofgl.runs.files import parse_yaml
 from autofgl.runtime.settings import BatchSettings
 
 ENGINES = ("inprocess", "nvflare")

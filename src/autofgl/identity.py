@@ -1,4 +1,7 @@
-"""Who a party is, so that no server can take its place among the others.
+"""Who a party is: the names that it may have, and proof that it is the one of that name.
+
+A name becomes part of paths (``checkpoint/round-00000025/NAME.afp``) and an address on the network,
+so two names that a disk takes for one, or one that the server has itself, would mix up two parties.
 
 A relaying server could put its own public keys in place of the parties', or invent parties. So a
 party signs what it sends to the others in its own name, and believes only what they signed.
@@ -7,12 +10,16 @@ party signs what it sends to the others in its own name, and believes only what 
 import hashlib
 import hmac
 import os
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from autofgl.errors import UserError
 
+#: Names of those who run a federation: ``server.afp`` is the server's part of a checkpoint.
+RESERVED = frozenset({"server", "coordinator", "admin"})
+_LONGEST_NAME = 100
 #: Bytes that a group's secret has at least; fewer can be guessed.
 FEWEST_SECRET_BYTES = 16
 _MOST_SECRET_BYTES = 1 << 16
@@ -128,3 +135,43 @@ def split_parts(data: bytes, count: int) -> list[bytes]:
     if data:
         raise ValueError("there are more parts")
     return parts
+
+
+def check_names(names: Iterable[str], what: str = "client") -> None:
+    """Refuse names that nobody may have, and such as are the same on some disk; a ``UserError``."""
+    taken: dict[str, str] = {}
+    for name in names:
+        check_name(name, what)
+        key = _folded(name)
+        if key in taken:
+            other = f"two {what}s are called '{name}'"
+            if taken[key] != name:
+                other = f"{what}s '{taken[key]}' and '{name}' differ in case or form only"
+            raise UserError(f"{other}: give each its own name")
+        taken[key] = name
+
+
+def check_name(name: str, what: str = "client") -> None:
+    """Refuse a name that nobody may have; a ``UserError``."""
+    problem = _problem(name)
+    if problem:
+        raise UserError(f"{name[:_LONGEST_NAME]!r} is no name for a {what}: {problem}")
+
+
+def _problem(name: str) -> str:
+    if not name.strip():
+        return "it is empty"
+    if len(name.encode()) > _LONGEST_NAME:
+        return f"it is longer than {_LONGEST_NAME} bytes"
+    if _folded(name) in RESERVED:
+        return "it is reserved for the run itself"
+    if name[0] in ".@- " or name[-1] in ". ":
+        return "it must not begin with '.', '@', '-' or a blank, nor end with '.' or a blank"
+    if any(char in "/\\:" or not char.isprintable() for char in name):
+        return "it must not have '/', '\\', ':' or control characters"
+    return ""
+
+
+def _folded(name: str) -> str:
+    """What disks that know no case make of a name."""
+    return unicodedata.normalize("NFKC", name.strip()).casefold()

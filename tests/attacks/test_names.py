@@ -16,7 +16,7 @@ from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.kits import make_kits
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graphs, save_graph
-from autofgl.names import check_names
+from autofgl.identity import check_names
 
 #: Each is refused, with a reason.
 BAD = {

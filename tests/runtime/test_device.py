@@ -14,8 +14,7 @@ from autofgl.methods.graphfl.settings import GraphFLSettings
 from autofgl.runtime.device import choose_device, fetch, send
 from autofgl.runtime.local_model import ClientData, LocalModel
 from autofgl.runtime.settings import FederatedSettings, model_spec
-from autofgl.sharing.meta.maml import meta_gradient
-from autofgl.sharing.meta.model import MetaModel
+from autofgl.sharing.meta.model import MetaModel, meta_gradient
 from devices import CARD, OneDevice
 
 

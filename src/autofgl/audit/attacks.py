@@ -104,13 +104,13 @@ def word_scores(sight: Sight, features: int) -> Floats | None:
     """How much the first layer's weights of each feature moved, ``[features]``."""
     share = float(sight.update.get("share", 1.0)) or 1.0
     scores = np.zeros(features)
-    found = False
+    any_layer = False
     for name, value in sight.update.items():
         if value.ndim == 2 and value.shape[0] == features:
             moved = np.asarray(value, np.float64) / share - _before(sight, name)
             scores += np.linalg.norm(moved, axis=1)
-            found = True
-    return scores if found else None
+            any_layer = True
+    return scores if any_layer else None
 
 
 def _single_sums(transcript: Transcript, secure: str) -> Leak:

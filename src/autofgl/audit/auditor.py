@@ -81,10 +81,10 @@ def _losses(
     models: Mapping[str, Any], graphs: Sequence[ClientGraph], normalize: bool
 ) -> dict[str, Floats]:
     """Losses of every client's nodes by the model that leaves it, or that all have."""
-    found = {graph.name: models.get(graph.name, models.get("model")) for graph in graphs}
+    leaving = {graph.name: models.get(graph.name, models.get("model")) for graph in graphs}
     by_name = {graph.name: graph for graph in graphs}
     return {
         name: model_losses(model, by_name[name], normalize)
-        for name, model in found.items()
+        for name, model in leaving.items()
         if model is not None
     }

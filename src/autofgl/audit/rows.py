@@ -109,8 +109,8 @@ def solve_linear(views: Views, nonnegative: bool) -> Matrix:
     matrices = [np.asarray(w["convs.0.lin.weight"], np.float64) for w in views.weights]
     left = np.concatenate([matrix.T for matrix in matrices])  # [R h, d]
     right = np.concatenate([one.T for one in views.rows]).astype(np.float64)  # [R h, n]
-    found, _, rank, _ = np.linalg.lstsq(left, right, rcond=_SMALLEST)
-    solved: Matrix = found.T
+    solution, _, rank, _ = np.linalg.lstsq(left, right, rcond=_SMALLEST)
+    solved: Matrix = solution.T
     if not nonnegative or rank > _ENOUGH * left.shape[1]:
         return solved
 

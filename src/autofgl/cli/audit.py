@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from autofgl.cli.run import Clients, DataRoot, Dataset, Graphs, read_values
+from autofgl.cli.run import (
+    Clients,
+    ConfigFile,
+    DataRoot,
+    Dataset,
+    Graphs,
+    Partition,
+    Privacy,
+    SecureMode,
+    Seed,
+    Set,
+    read_values,
+)
+from autofgl.cli.show import show_line, show_notices
 from autofgl.errors import Interrupted, UserError
 
 if TYPE_CHECKING:
@@ -24,25 +37,12 @@ def audit_command(
     dataset: Dataset = None,
     graphs: Graphs = None,
     clients: Clients = None,
-    partition: Annotated[
-        str | None, typer.Option(help="How to cut the graph into clients. [default: metis]")
-    ] = None,
-    secure: Annotated[
-        str | None,
-        typer.Option(help="Secure sums: none, shares or ckks. [default: the method's own]"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
-    ] = None,
-    dp: Annotated[
-        list[str] | None,
-        typer.Option(help="Differential privacy of each client, e.g. epsilon=8."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
-    ] = None,
+    partition: Partition = None,
+    secure: SecureMode = None,
+    seed: Seed = None,
+    set_: Set = None,
+    dp: Privacy = None,
+    config: ConfigFile = None,
     data_root: DataRoot = None,
     rounds: Annotated[
         int | None,
@@ -67,12 +67,12 @@ def audit_command(
     folder = Path(target)
     try:
         if folder.is_dir() or (folder / "config.yaml").exists():
-            found = _of_folder(folder, given, config, rounds, tell)
+            result = _of_folder(folder, given, config, rounds, tell)
         else:
-            found = _of_method({"method": target, **given}, config, rounds, tell)
+            result = _of_method({"method": target, **given}, config, rounds, tell)
     except KeyboardInterrupt:
         raise Interrupted("the audit was stopped; nothing was written") from None
-    _print(found, as_json)
+    _print(result, as_json)
 
 
 def _of_folder(
@@ -103,26 +103,23 @@ def _of_method(
 
     config = check_config(read_values(given, file))
     layers = sort_settings(config)
-    for notice in layers.notices:
-        print(f"autofgl: {notice}", file=sys.stderr)
+    show_notices(layers.notices)
     return api.audit(config, api.load_clients(config, layers), rounds=rounds, report=tell)
 
 
-def _print(found: "Audit", as_json: bool) -> None:
+def _print(result: "Audit", as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found.to_json(), indent=2, allow_nan=False))
+        print(json.dumps(result.to_json(), indent=2, allow_nan=False))
         return
     from autofgl.audit.verdict import COLUMNS
-    from autofgl.cli.show import console, show_line, show_table
+    from autofgl.cli.show import console, show_table
 
-    show_line(found.summary)
-    show_table(console(), COLUMNS, found.rows)
+    show_line(result.summary)
+    show_table(console(), COLUMNS, result.rows)
     show_line("An attack that got nothing proves nothing: a better one may get more.")
 
 
 def _show(line: str) -> None:
-    from autofgl.cli.show import show_line
-
     show_line(f"… {line}")
 
 

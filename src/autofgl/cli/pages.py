@@ -129,7 +129,7 @@ def reproduce(
     data_root: DataRoot = None,
 ) -> None:
     """Reproduce a table or figure of a paper. Run the same command again to resume."""
-    from autofgl.experiments.papers import FIGURES, QUICK_BUDGET, TABLES, VIEWS
+    from autofgl.experiments.papers import QUICK_BUDGET, VIEWS
     from autofgl.experiments.plan import Options
 
     if name == "list":
@@ -137,14 +137,7 @@ def reproduce(
         return
     view = VIEWS.get(name)
     source = view.table if view else name
-    if source not in TABLES and source not in FIGURES:
-        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
-    if source in FIGURES and budget is not None:
-        raise UserError("--budget is for tables: the runs of a figure end after --rounds")
-    if source in TABLES and (rounds is not None or episodes is not None):
-        raise UserError(
-            "--rounds and --episodes are for figures: the searches of a table end after --budget"
-        )
+    _check_reproducible(name, source, budget, rounds if rounds is not None else episodes)
     options = Options(
         out=out or Path("runs") / (f"{source}-quick" if quick else source),
         datasets=tuple(datasets or ()),
@@ -160,6 +153,20 @@ def reproduce(
     if view:
         page = f"{options.out / 'table.html'}#{view.part}"
         _console.print(f"{view.title}: {page}", highlight=False, soft_wrap=True)
+
+
+def _check_reproducible(name: str, source: str, budget: str | None, length: int | None) -> None:
+    """Refuse what no paper has, and limits of runs that it does not have."""
+    from autofgl.experiments.papers import FIGURES, TABLES, VIEWS
+
+    if source not in TABLES and source not in FIGURES:
+        raise unknown_name("table or figure", name, [*TABLES, *FIGURES, *VIEWS])
+    if source in FIGURES and budget is not None:
+        raise UserError("--budget is for tables: the runs of a figure end after --rounds")
+    if source in TABLES and length is not None:
+        raise UserError(
+            "--rounds and --episodes are for figures: the searches of a table end after --budget"
+        )
 
 
 def _run_reproduction(name: str, options: "Options", quick: bool) -> None:

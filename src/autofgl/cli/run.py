@@ -1,13 +1,19 @@
 """Commands that run a method, or use what a run has left: run, predict, diagnose."""
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from autofgl.cli.show import console, show_clients, show_line, show_ranked, show_result
+from autofgl.cli.show import (
+    console,
+    show_clients,
+    show_line,
+    show_notices,
+    show_ranked,
+    show_result,
+)
 from autofgl.errors import UserError
 from autofgl.identity import read_secret
 
@@ -28,6 +34,28 @@ Graphs: TypeAlias = Annotated[
     typer.Option(help="Graph files, one for each client; a single file with --clients is cut."),
 ]
 Clients: TypeAlias = Annotated[int | None, typer.Option(help="Number of clients. [default: 3]")]
+Partition: TypeAlias = Annotated[
+    str | None, typer.Option(help="How to cut the graph into clients. [default: metis]")
+]
+SecureMode: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Secure sums: none, shares or ckks. [default: the method's own]"),
+]
+Seed: TypeAlias = Annotated[int | None, typer.Option(help="Random seed. [default: 0]")]
+Set: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
+]
+Privacy: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Differential privacy of each client, e.g. epsilon=8 or epsilon=8,clip=0.5; with "
+        "secure sums."
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
+]
 DataRoot: TypeAlias = Annotated[
     str | None, typer.Option(help="Folder with raw datasets. [default: $AUTOFGL_DATA]")
 ]
@@ -61,14 +89,9 @@ def run_command(
     dataset: Dataset = None,
     graphs: Graphs = None,
     clients: Clients = None,
-    partition: Annotated[
-        str | None, typer.Option(help="How to cut the graph into clients. [default: metis]")
-    ] = None,
-    secure: Annotated[
-        str | None,
-        typer.Option(help="Secure sums: none, shares or ckks. [default: the method's own]"),
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed. [default: 0]")] = None,
+    partition: Partition = None,
+    secure: SecureMode = None,
+    seed: Seed = None,
     budget: Annotated[
         str | None,
         typer.Option(help="Start no round after this time, e.g. 90s, 1h30m or '10m cpu'."),
@@ -80,20 +103,9 @@ def run_command(
             "as file.py:Class or module:Class. [default: the method's own]"
         ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Settings: key=value … (see autofgl methods METHOD)."),
-    ] = None,
-    dp: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Differential privacy of each client, e.g. epsilon=8 or epsilon=8,clip=0.5; with "
-            "secure sums."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="YAML file with options; the command line overrides it.")
-    ] = None,
+    set_: Set = None,
+    dp: Privacy = None,
+    config: ConfigFile = None,
     engine: Annotated[
         str | None,
         typer.Option(
@@ -187,8 +199,7 @@ def _start(
 
     config = check_config(read_values(given, file))
     layers = sort_settings(config)
-    for notice in layers.notices:
-        print(f"autofgl: {notice}", file=sys.stderr)
+    show_notices(layers.notices)
     folder = out or api.default_folder(config)
     if secret is not None:
         read_secret(secret)
@@ -221,6 +232,5 @@ def _resume(
     if file or out or any(values.get(key) != value for key, value in given.items()):
         way = "give --resume DIR, --budget, --device and --secret only"
         raise UserError(f"a resumed run keeps its configuration: {way}")
-    for notice in sort_settings(check_config(values)).notices:
-        print(f"autofgl: {notice}", file=sys.stderr)
+    show_notices(sort_settings(check_config(values)).notices)
     return api.resume(folder, budget=budget, device=device, secret=secret, console=console())

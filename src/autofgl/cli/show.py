@@ -1,6 +1,7 @@
 """What the command line prints: methods, datasets, graphs, networks and results."""
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +26,12 @@ def console() -> "Console":
 def show_line(text: str) -> None:
     """A line as it is, however long."""
     console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_notices(notices: Iterable[str]) -> None:
+    """What a user should know of the settings, beside the output."""
+    for notice in notices:
+        print(f"autofgl: {notice}", file=sys.stderr)
 
 
 def show_table(where: "Console", columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:

@@ -94,16 +94,21 @@ def init_command(
     given = any(value is not None for value in (*lists.values(), *numbers.values()))
     if not given and sys.stdin.isatty():
         lists, numbers = _ask_owner()
+    rules = _rules(lists, numbers)
+    path = init_policy(kit, policy, rules, replace)
+    show_line(f"policy: {path}")
+    if not rules.get("methods"):
+        show_line("it lists no method, so nothing runs here: add some under 'methods'")
+
+
+def _rules(lists: dict[str, str | None], numbers: dict[str, int | None]) -> dict[str, Any]:
+    """The rules of a policy that were given."""
     rules: dict[str, Any] = {
         key: [name.strip() for name in text.split(",") if name.strip()]
         for key, text in lists.items()
         if text is not None
     }
-    rules |= {key: number for key, number in numbers.items() if number is not None}
-    path = init_policy(kit, policy, rules, replace)
-    show_line(f"policy: {path}")
-    if not rules.get("methods"):
-        show_line("it lists no method, so nothing runs here: add some under 'methods'")
+    return rules | {key: number for key, number in numbers.items() if number is not None}
 
 
 def _ask_owner() -> tuple[dict[str, str | None], dict[str, int | None]]:

@@ -18,8 +18,7 @@ from autofgl.atomic import write_text
 from autofgl.config import RunConfig, check_config, sort_settings
 from autofgl.errors import AutoFGLError, Interrupted, UserError
 from autofgl.experiments.plan import Experiment, Figure, Options, Run, plan
-from autofgl.runs.folder import Result, RunFolder
-from autofgl.runs.lock import locked
+from autofgl.runs.folder import Result, RunFolder, locked
 
 
 @dataclass(frozen=True)

@@ -256,10 +256,10 @@ def _pooled_edges(
 def _pooled_weights(clients: Sequence[ClientGraph]) -> Floats | None:
     """Weights of all internal edges, client by client, then of all rows of boundaries."""
     inner = [(client.edge_weight, client.num_edges) for client in clients]
-    known = [_known_rows(client, clients) for client in clients]
+    within = [_rows_within(client, clients) for client in clients]
     outer = [
         (None if client.boundary.weight is None else client.boundary.weight[rows], int(rows.sum()))
-        for client, rows in zip(clients, known, strict=True)
+        for client, rows in zip(clients, within, strict=True)
     ]
     if all(weight is None for weight, _ in [*inner, *outer]):
         return None
@@ -287,17 +287,17 @@ def _cross_edges(clients: Sequence[ClientGraph], position: Ints) -> list[Ints]:
     for client, start in zip(clients, offsets[:-1], strict=True):
         boundary = client.boundary
         numbers = np.array([index.get(name, -1) for name in boundary.owners], np.int64)
-        owner, here = numbers[boundary.owner], _known_rows(client, clients)
+        owner, here = numbers[boundary.owner], _rows_within(client, clients)
         remote = offsets[owner[here]] + boundary.remote[here]
         pairs.append(position[np.stack([remote, start + boundary.local[here]])])
     return pairs
 
 
-def _known_rows(client: ClientGraph, clients: Sequence[ClientGraph]) -> Bools:
+def _rows_within(client: ClientGraph, clients: Sequence[ClientGraph]) -> Bools:
     """Rows of a boundary that lead to one of the clients."""
     names = {other.name for other in clients}
-    known = np.array([name in names for name in client.boundary.owners], np.bool_)
-    return known[client.boundary.owner]
+    within = np.array([name in names for name in client.boundary.owners], np.bool_)
+    return within[client.boundary.owner]
 
 
 def _same_nodes(clients: Sequence[ClientGraph], position: Ints, x: Features, y: Ints) -> bool:

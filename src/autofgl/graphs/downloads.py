@@ -74,7 +74,7 @@ def download(dataset: str, files: Sequence[str], folder: Path) -> None:
 
 def _fetch(url: str, path: Path, digest: str) -> None:
     context = ssl.create_default_context()  # verifies certificate and host name
-    found, size = hashlib.sha256(), 0
+    received, size = hashlib.sha256(), 0
     with (
         urlopen(url, timeout=_PATIENCE_S, context=context) as answer,
         replacing(path) as stream,
@@ -83,10 +83,10 @@ def _fetch(url: str, path: Path, digest: str) -> None:
             size += len(chunk)
             if size > _LARGEST:
                 raise DownloadError(f"{url} is larger than {_LARGEST:,} bytes")
-            found.update(chunk)
+            received.update(chunk)
             stream.write(chunk)
-        if found.hexdigest() != digest:
+        if received.hexdigest() != digest:
             raise DownloadError(
-                f"{url} is not the file that was published: its SHA-256 is {found.hexdigest()}, "
+                f"{url} is not the file that was published: its SHA-256 is {received.hexdigest()}, "
                 f"not {digest}"
             )

@@ -13,9 +13,8 @@ from autofgl.atomic import replacing
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs.client_graph import MASKS, ClientGraph
 from autofgl.graphs.edges import tell_about_edges
-from autofgl.graphs.fields import BOUNDARY_KEYS, CSR, as_federation, with_owners
+from autofgl.graphs.fields import BOUNDARY_KEYS, CSR, as_federation, read_file, with_owners
 from autofgl.graphs.objects import ClientsLike, GraphLike, as_graph, take_clients
-from autofgl.graphs.reading import read_file
 from autofgl.graphs.validation import validate_clients, validate_graph
 
 

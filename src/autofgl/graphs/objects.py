@@ -21,8 +21,8 @@ from autofgl.graphs.fields import (
     fields_of_tensors,
     graph_of_fields,
     plain_array,
+    read_file,
 )
-from autofgl.graphs.reading import read_file
 from autofgl.graphs.validation import validate_clients, validate_graph
 
 if TYPE_CHECKING:

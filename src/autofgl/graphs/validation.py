@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs.client_graph import BOUNDARY, MASKS, ClientGraph, Floats
 from autofgl.graphs.edges import without_reverse
-from autofgl.names import check_names
+from autofgl.identity import check_names
 
 
 def validate_graph(graph: ClientGraph) -> None:

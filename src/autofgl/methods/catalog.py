@@ -111,7 +111,7 @@ def default_secure(name: str) -> str:
     return METHODS[name].secure if name in METHODS else "none"
 
 
-def name_of(method: "type[Method]") -> str:
+def method_name(method: "type[Method]") -> str:
     """The name by which any process finds a class again; a UserError if none could."""
     for name, entry in METHODS.items():
         if entry.home == f"{method.__module__}:{method.__qualname__}":

@@ -78,13 +78,7 @@ def load_latest(
         UserError: There is no checkpoint, or none that is whole.
     """
     here = set(federation.parties)
-    states: dict[str, Payload] = {}
-    problems: dict[str, CheckpointError] = {}
-    for tag in _complete_tags(folder):
-        try:
-            states[tag] = read_state(folder / tag / _SERVER, Label(run, tag))
-        except CheckpointError as error:
-            problems[tag] = error
+    states, problems = _server_states(folder, run)
     parts = {tag: len(here & set(state["parties"])) if redo else 0 for tag, state in states.items()}
     by_parts = sorted(states, key=lambda tag: (parts[tag], tag))
     for tag in reversed(by_parts):
@@ -98,12 +92,12 @@ def load_latest(
             problems[tag] = error
             continue
         behind = sorted(here - set(state["parties"]))
+        earlier = {other: states[other] for other in sorted(states) if other < tag}
         for party in behind:
             if redo:
                 federation.drop(party)
             else:
-                earlier = [other for other in sorted(states) if other < tag]
-                _restore_last(party, {other: states[other] for other in earlier}, federation, run)
+                _restore_last(party, earlier, federation, run)
         federation.meter.load_state(state["traffic"])
         if notice is not None:
             for other in sorted(other for other in problems if other > tag):
@@ -112,6 +106,17 @@ def load_latest(
     if not problems:
         raise UserError(f"{folder} holds no checkpoint")
     raise UserError(f"{problems[max(problems)]}; no other can be used: start the run again")
+
+
+def _server_states(folder: Path, run: str) -> tuple[dict[str, Payload], dict[str, CheckpointError]]:
+    """The server's states that can be read, and why the others cannot, by tag."""
+    states, problems = {}, {}
+    for tag in _complete_tags(folder):
+        try:
+            states[tag] = read_state(folder / tag / _SERVER, Label(run, tag))
+        except CheckpointError as error:
+            problems[tag] = error
+    return states, problems
 
 
 def _restore_last(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_bytes, write_text
 from autofgl.errors import UserError
-from autofgl.runs.manifest import Manifest, parse_json
+from autofgl.runs.files import Manifest, parse_json
 
 if TYPE_CHECKING:
     import numpy as np

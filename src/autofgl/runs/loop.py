@@ -187,9 +187,9 @@ def run_rounds(
                     _save(method, folder, watch, recorder)
             if method.done:
                 break
-            known = set(method.clients.dropped)
+            before = set(method.clients.dropped)
             row = _complete(method.step(), method, watch.wall_s)
-            row |= _news(method.clients.dropped, known, row, console)
+            row |= _left_out(method.clients.dropped, before, row, console)
             folder.require()
             recorder.append(row)
             if _save_if_due(method, folder, watch, recorder, bool(stop)):
@@ -231,14 +231,14 @@ def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwa
     return Stopwatch(state["wall_s"], state["cpu_s"])
 
 
-def _check_history(path: Path, known: Payload) -> None:
+def _check_history(path: Path, recorded: Payload) -> None:
     """Refuse a checkpoint whose rounds are no longer in the history as they were written."""
     try:
         with path.open("rb") as stream:
-            before = stream.read(known["bytes"])
+            before = stream.read(recorded["bytes"])
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
-    if hashlib.sha256(before).hexdigest() != known["digest"]:
+    if hashlib.sha256(before).hexdigest() != recorded["digest"]:
         raise CheckpointError(f"{path} is damaged: it is not the history that was saved")
 
 
@@ -274,11 +274,11 @@ def _rows(path: Path, last: int) -> Iterator[tuple[bytes, Row]]:
     return ((line, row) for line, row in history_lines(path) if row["round"] <= last)
 
 
-def _news(
-    dropped: Mapping[str, str], known: Collection[str], row: Row, console: Console | None
+def _left_out(
+    dropped: Mapping[str, str], before: Collection[str], row: Row, console: Console | None
 ) -> Row:
-    """Whom the round left out and why, for the history; it is also told."""
-    new = {name: reason for name, reason in dropped.items() if name not in known}
+    """Whom the round left out and why, for the history; it is also printed."""
+    new = {name: reason for name, reason in dropped.items() if name not in before}
     lines = [f"round {row['round']}: going on without {name}: {why}" for name, why in new.items()]
     if "refused" in row:
         lines.append(f"round {row['round']}: {row['refused']}: going on from the round before")

@@ -385,11 +385,13 @@ class Clients:
         """What most replies hold under some keys, where all should hold the same; who holds
         something else is a bad client.
         """
-        held = {name: encode({key: reply[key] for key in keys}) for name, reply in replies.items()}
-        usual = Counter(held.values()).most_common(1)[0][0]
-        odd = {name: "it has another model than most" for name in held if held[name] != usual}
-        self.leave_out(odd, len(held))
-        return next(replies[name] for name in held if name not in odd)
+        models = {
+            name: encode({key: reply[key] for key in keys}) for name, reply in replies.items()
+        }
+        usual = Counter(models.values()).most_common(1)[0][0]
+        odd = {name: "it has another model than most" for name in models if models[name] != usual}
+        self.leave_out(odd, len(models))
+        return next(replies[name] for name in models if name not in odd)
 
     def own_parts(self, replies: Mapping[str, Payload], key: str) -> dict[str, SumVectors]:
         """What each client contributed; only ``secure=none`` shows it, else there is nothing."""
@@ -550,8 +552,8 @@ def has_weight(vectors: Mapping[str, Any]) -> bool:
 
     Clients that add zeros hide nobody, so a sum needs enough of the others.
     """
-    told = [vectors["share"]] if "share" in vectors else vectors.values()
-    return any(bool(np.any(value)) for value in told)
+    counted = [vectors["share"]] if "share" in vectors else vectors.values()
+    return any(bool(np.any(value)) for value in counted)
 
 
 def _contributions(replies: Mapping[str, Payload], key: str) -> dict[str, Payload]:

@@ -21,7 +21,7 @@ def choose_device(name: str = "cpu") -> torch.device:
     """
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
     if name == "auto":
-        name = next((kind for kind, found in there.items() if found), "cpu")
+        name = next((kind for kind, usable in there.items() if usable), "cpu")
     if not there.get(name, True):
         raise UserError(f"torch sees no device '{name}' here: use --device auto or --device cpu")
     return torch.empty(0, device=name).device  # with its number

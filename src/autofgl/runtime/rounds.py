@@ -45,9 +45,9 @@ ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far, in so many rounds, makes a client suspect.
 CLIMBED, CLIMBING = 1.2, 3
+#: What all clients that only evaluate get alike of a round's message.
+_BROADCAST = ("stage", "round", "totals", "contribute", "class_weights")
 #: What a client's state says of where it is: the stages that it had, and the present one.
-#: What of a round's message all clients are told alike that only evaluate.
-_TOLD = ("stage", "round", "totals", "contribute", "class_weights")
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
@@ -161,7 +161,7 @@ class RoundClient(Summing, Party):
         update = sharing.update(payload) if trains else {}
         reply = {**refused, **(sharing.after(payload) if payload["contribute"] else {})}
         same = {key: value for key, value in payload.items() if key != "train"}
-        about = {key: payload[key] for key in _TOLD if key in payload}
+        about = {key: payload[key] for key in _BROADCAST if key in payload}
         if sharing.one_sum and (figures or update):
             kind, told = ("update", same) if update else ("metrics", about)
             name = tag.format(kind)
@@ -587,8 +587,8 @@ class RoundEngine(Saved):
         sent = {name: flattened(one) - start for name, one in near.items() if one}
         losses = train_losses(clients.own_parts(replies, "metrics"))
         reason = "its updates go the opposite way of what lowers its own loss"
-        found = self._reversals.observe(sent, losses, step, gradients=not center)
-        clients.leave_out(dict.fromkeys(found, reason), len(replies))
+        reversed_by = self._reversals.observe(sent, losses, step, gradients=not center)
+        clients.leave_out(dict.fromkeys(reversed_by, reason), len(replies))
 
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""

@@ -269,11 +269,11 @@ def agree(ask: Ask, parties: tuple[str, ...], fewest: int) -> KeySession:
     """
     left, unsigned = parties, set[str]()
     while len(left) >= fewest:
-        drawn = _drawn(ask("keys", {name: {} for name in left}))
-        publics = {name: drawn[name][0] for name in left if name in drawn}
+        offers = _offers(ask("keys", {name: {} for name in left}))
+        publics = {name: offers[name][0] for name in left if name in offers}
         message = {
             "publics": publics,
-            "signatures": {name: drawn[name][1] for name in publics},
+            "signatures": {name: offers[name][1] for name in publics},
         }
         session = KeySession(session_id(publics), tuple(publics))
         left = session.roster
@@ -302,7 +302,7 @@ def agree(ask: Ask, parties: tuple[str, ...], fewest: int) -> KeySession:
     )  # fmt: skip
 
 
-def _drawn(answers: Mapping[str, Payload]) -> dict[str, tuple[bytes, bytes]]:
+def _offers(answers: Mapping[str, Payload]) -> dict[str, tuple[bytes, bytes]]:
     """Public keys and signatures of those that gave them."""
     pairs = {name: (sent.get("public"), sent.get("signature")) for name, sent in answers.items()}
     return {
@@ -315,8 +315,8 @@ def _drawn(answers: Mapping[str, Payload]) -> dict[str, tuple[bytes, bytes]]:
 
 def _unsigned(answers: Mapping[str, Payload], session: KeySession) -> set[str]:
     """Parties whose signature most others do not believe; one alone may be the liar."""
-    told = [sent.get("unsigned") for sent in answers.values()]
-    lists = [names for names in told if type(names) is list]
+    named = [sent.get("unsigned") for sent in answers.values()]
+    lists = [names for names in named if type(names) is list]
     most = max(len(answers) - 1, 0) / 2
     return {name for name in session.roster if sum(name in names for names in lists) > most}
 
@@ -334,8 +334,8 @@ def _agreed(answers: Mapping[str, Payload], session: KeySession) -> tuple[str, .
         name
         for name in session.roster
         if name in answers
-        and isinstance(told := answers[name].get("session"), bytes)
-        and told == session.name
+        and isinstance(session_name := answers[name].get("session"), bytes)
+        and session_name == session.name
     )
 
 

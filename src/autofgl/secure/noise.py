@@ -301,19 +301,23 @@ class NoisyClient:
         kinds = "".join(kind for kind, (values, _) in parts.items() if values)
         values = {name: one for kind in kinds for name, one in parts[kind][0].items()}
         if kinds:
-            made, entries = self.record.with_one(kinds, tag, values)
-            if not self.plan.allows(made):
-                raise SumRefused(
-                    f"'{tag}': the privacy budget of epsilon={self.plan.epsilon:g} is spent: "
-                    f"{self.plan.planned.updates} updates and {self.plan.planned.figures} sums of "
-                    "figures were planned"
-                )
-            self.record.add(entries)
+            self._spend(kinds, tag, values)
         for kind in kinds:
             own, scale = parts[kind]
             noise = self.record.noise(kind, tag, own)
             noisy |= {name: weight * (own[name] + scale[name] * noise[name]) for name in own}
         return self._inner.protect(tag, noisy, reveal=reveal, active=active, told=told)
+
+    def _spend(self, kinds: str, tag: str, values: Vectors) -> None:
+        """Enter a release into the record, if the plan has room for it."""
+        made, entries = self.record.with_one(kinds, tag, values)
+        if not self.plan.allows(made):
+            raise SumRefused(
+                f"'{tag}': the privacy budget of epsilon={self.plan.epsilon:g} is spent: "
+                f"{self.plan.planned.updates} updates and {self.plan.planned.figures} sums of "
+                "figures were planned"
+            )
+        self.record.add(entries)
 
     def _update(self, update: Vectors) -> tuple[SumVectors, Mapping[str, Any]]:
         values = brought_to(self._clip, update)

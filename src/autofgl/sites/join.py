@@ -3,34 +3,35 @@
 All that runs here is the installed package, and methods of one's own that the site's policy lists.
 The server says which method, settings, seed and secure mode it wants; it sends no code. What it
 asks for is checked against the policy and by the method itself before a party is built, and again
-whenever it asks the party for another network or other settings.
+whenever it asks the party for another network or other settings: a policy that looked at the
+opening of a run only could be evaded a message later.
 
 The server learns of a refusal by its rule. Texts that speak of the graph stay in the site's log.
 """
 
 import json
 import logging
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from autofgl.atomic import write_text
 from autofgl.config import validated
 from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.job import SITE_FILE
 from autofgl.federation.party import Context, Party, Refused
-from autofgl.federation.payload import Payload
+from autofgl.federation.payload import Payload, encoded_size
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
 from autofgl.methods.catalog import find_method
 from autofgl.plugins import find, hand_over
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.settings import own_code
-from autofgl.sites.policed import PolicedParty, SentBytes
 from autofgl.sites.policy import CLOSED, Policy
 from autofgl.version import __version__
 
@@ -204,3 +205,63 @@ def _reason_for_the_log(shown: str = "its graph does not fit this run") -> Itera
     except UserError as error:
         _log.warning("refused: %s", error)
         raise Refused(f"{shown}: the reason is in the site's log") from error
+
+
+class SentBytes:
+    """Bytes that a site sends in a run, over restarts.
+
+    The note is written ahead, in hundredths of the limit: a restart forgets none, and may count
+    up to a hundredth too many.
+    """
+
+    def __init__(self, note: Path, policy: Policy) -> None:
+        self._note = note
+        self._policy = policy
+        self._noted = _read_count(note)
+        self._sent = self._noted
+        self._lock = threading.Lock()
+
+    def add(self, size: int) -> None:
+        """Count an answer before it is sent; ``Refused`` beyond the policy's limit."""
+        with self._lock:
+            self._sent += size
+            self._policy.check_sent(self._sent)
+            if self._sent > self._noted and self._policy.max_bytes:
+                self._noted = self._sent + self._policy.max_bytes // 100
+                write_text(self._note, f"{self._noted}\n")
+
+
+class PolicedParty(Party):
+    """Hands every call on to a party, once the policy has nothing against it."""
+
+    def __init__(self, party: Party, check: Callable[[Recipe], None], sent: SentBytes) -> None:
+        self._party = party
+        self._check = check
+        self._sent = sent
+
+    def handle(self, op: str, payload: Payload, by_peer: bool = False) -> Payload:
+        """Answer, unless a recipe or the answer's size breaks a rule."""
+        if not by_peer and not payload.keys().isdisjoint(Recipe.model_fields):
+            try:
+                recipe = Recipe.from_payload(payload)
+            except ValidationError as error:
+                raise Refused("what is to be trained is no recipe") from error
+            self._check(recipe)
+        reply = self._party.handle(op, payload, by_peer)
+        self._sent.add(encoded_size(reply))
+        return reply
+
+    def state(self) -> Payload:
+        """The party's own."""
+        return self._party.state()
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken."""
+        self._party.load_state(state)
+
+
+def _read_count(note: Path) -> int:
+    try:
+        return int(note.read_text()) if note.exists() else 0
+    except ValueError:
+        raise Refused("the site's note of what this run has sent is damaged") from None

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from autofgl.config import validated
 from autofgl.errors import UserError
 from autofgl.federation.party import Refused
+from autofgl.identity import check_names
 from autofgl.methods.catalog import METHODS
-from autofgl.names import check_names
 from autofgl.plugins import is_known
 from autofgl.runs.folder import read_config_file
 from autofgl.secure import MODES
@@ -125,13 +125,13 @@ class Policy(BaseModel):
         if method.pools:
             raise _refuse("methods", f"{name} pools the sites' graphs", self.methods)
 
-    def check_parties(self, parties: Sequence[str], known: Collection[str]) -> None:
+    def check_parties(self, parties: Sequence[str], sites: Collection[str]) -> None:
         """Refuse parties that the kit or the policy does not name, and too few of them."""
         try:
             check_names(parties, "site")
         except UserError as error:
             raise Refused(str(error)) from error
-        allowed = [name for name in known if not self.parties or name in self.parties]
+        allowed = [name for name in sites if not self.parties or name in self.parties]
         for name in parties:
             if name not in allowed:
                 raise _refuse("parties", f"'{name}' is no site that is known here", allowed)

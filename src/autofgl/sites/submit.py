@@ -17,8 +17,8 @@ from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import find_method
+from autofgl.runs.files import file_bytes, parse_json
 from autofgl.runs.folder import Result, RunFolder, read_config_file
-from autofgl.runs.manifest import parse_json, read_file
 from autofgl.runtime.settings import own_code
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
@@ -143,7 +143,7 @@ def _run_name(folder: RunFolder) -> str:
         stem = re.sub(r"[^A-Za-z0-9-]+", "-", folder.path.absolute().name).strip("-") or "run"
         stamp = hex(folder.config.stat().st_mtime_ns)[2:]
         write_text(note, json.dumps({"run": f"{stem[:60]}-{stamp}"}) + "\n")
-    name = parse_json(note, read_file(note)).get("run")
+    name = parse_json(note, file_bytes(note)).get("run")
     if not isinstance(name, str):
         raise UserError(f"{note} is damaged: it has no name of a run; put back a copy of it")
     return name

@@ -38,15 +38,15 @@ def all_figures(counts: Mapping[str, Counts]) -> dict[str, Any]:
 
 def confusion_figures(confusion: Counts) -> dict[str, float]:
     """Accuracy, balanced accuracy, macro- and micro-F1 from a confusion matrix ``[C, C]``."""
-    right, there, told = np.diag(confusion), confusion.sum(1), confusion.sum(0)
+    right, there, predicted = np.diag(confusion), confusion.sum(1), confusion.sum(0)
     if not there.sum():
         return {}
     accuracy = float(right.sum() / there.sum())
-    named = there + told > 0
+    named = there + predicted > 0
     return {
         "accuracy": accuracy,
         "balanced_accuracy": float((right[there > 0] / there[there > 0]).mean()),
-        "macro_f1": float((2 * right[named] / (there + told)[named]).mean()),
+        "macro_f1": float((2 * right[named] / (there + predicted)[named]).mean()),
         "micro_f1": accuracy,  # every node has one class and one prediction
     }
 
@@ -54,12 +54,12 @@ def confusion_figures(confusion: Counts) -> dict[str, float]:
 def class_figures(confusion: Counts) -> dict[str, Any]:
     """Nodes, recall and precision of each class, and the confusion matrix itself."""
     classes = []
-    for right, there, told in zip(
+    for right, there, predicted in zip(
         np.diag(confusion), confusion.sum(1), confusion.sum(0), strict=True
     ):
         one: dict[str, float] = {"nodes": int(there)}
         one |= {"recall": float(right / there)} if there else {}
-        one |= {"precision": float(right / told)} if told else {}
+        one |= {"precision": float(right / predicted)} if predicted else {}
         classes.append(one)
     return {"classes": classes, "confusion": confusion.astype(np.int64).tolist()}
 

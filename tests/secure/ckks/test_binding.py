@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autofgl.secure import SecureSumError
-from autofgl.secure.ckks.binding import SumMasks
+from autofgl.secure.ckks.sums import SumMasks
 
 PARTIES = 5
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from autofgl.federation.payload import decode, encode
-from autofgl.sharing.across.weight_state import Axes, flattened, state_of
+from autofgl.sharing.across.weight_state import Axes, state_of, weight_vector
 
 
 def some_weights(count: int = 12, size: int = 40) -> np.ndarray:
@@ -55,4 +55,4 @@ def test_axes_survive_a_message() -> None:
 
 def test_weights_are_put_together_by_name() -> None:
     weights = {"b": np.array([3.0]), "a": np.array([[1.0], [2.0]])}
-    assert flattened(weights).tolist() == [1, 2, 3]
+    assert weight_vector(weights).tolist() == [1, 2, 3]

@@ -14,7 +14,7 @@ from autofgl.nn.features import InputFeatures
 from autofgl.nn.models.networks import build_network
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.structure import Structure
-from autofgl.sharing.meta.maml import Loss, Parameters, adapt, mean_gradient, meta_gradient
+from autofgl.sharing.meta.model import Loss, Parameters, adapt, mean_gradient, meta_gradient
 
 ALPHA = 0.1
 START = {"a": 0.5, "b": -1.2}

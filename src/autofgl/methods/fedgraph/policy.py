@@ -20,7 +20,7 @@ from autofgl.runtime.state import restore_state, saved_state
 from autofgl.search.ddpg import DDPG, DDPGSettings
 from autofgl.search.searcher import SearchError
 from autofgl.seeding import numpy_generator
-from autofgl.sharing.across.weight_state import Axes, Vector, flattened, state_of
+from autofgl.sharing.across.weight_state import Axes, Vector, state_of, weight_vector
 
 #: A neighbor is kept with at least this probability, and a mini-batch has this share of its
 #: largest size.
@@ -97,7 +97,7 @@ class SamplingPolicy:
 
     def profiled(self, weights: Mapping[str, Any], cost: float) -> None:
         """What a profiling round led to."""
-        self._seen.append(flattened(weights))
+        self._seen.append(weight_vector(weights))
         self._costs.append(cost)
 
     def end_profile(self) -> None:
@@ -194,7 +194,7 @@ class SamplingPolicy:
     def check_weights(self, weights: Mapping[str, Any]) -> None:
         """Refuse a policy that was learned for another network."""
         assert self.axes is not None
-        learned, given = len(self.axes.mean), len(flattened(weights))
+        learned, given = len(self.axes.mean), len(weight_vector(weights))
         if learned != given:
             raise UserError(
                 f"the policy was learned for a network of {learned} weights, this one has {given}"

@@ -3,8 +3,7 @@
 ====================================  ==============================================================
 Step of the papers                    Where
 ====================================  ==============================================================
-MAML, inner and outer steps           :mod:`autofgl.sharing.meta.maml`
-Tasks of a client, adaptation         :mod:`autofgl.sharing.meta.model`
+MAML, tasks of a client, adaptation   :mod:`autofgl.sharing.meta.model`
 Rounds and test phase of GraphFL      :mod:`autofgl.sharing.meta.sharing`
 Chromosomes, section 3.1              ``configurations.py``
 Genetic algorithm in a client, 3.2    ``configurator.py``, with :mod:`autofgl.search.genetic`

@@ -9,8 +9,7 @@ from autofgl import plugins
 from autofgl.errors import UserError, one_line
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput, as_tensor
-from autofgl.nn.kernels.operation import Rng
-from autofgl.nn.kernels.randomness import global_randomness
+from autofgl.nn.kernels.operation import Rng, global_randomness
 from autofgl.nn.structure import Structure
 
 

@@ -1,5 +1,6 @@
-"""Operations with gradients of their own, and the constants that they keep."""
+"""Operations with gradients of their own, their constants, and their source of randomness."""
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeAlias
@@ -10,6 +11,8 @@ from torch.autograd.function import Function
 
 #: Source of randomness; torch's default one if None.
 Rng: TypeAlias = torch.Generator | None
+#: Held by whoever uses torch's own generator.
+_LOCK = threading.RLock()
 
 # What torch has no public name for may be gone in its next version. Then constants that are first
 # used inside a transform of torch.func are of no use afterwards, and operations take the slower
@@ -58,3 +61,20 @@ class Operation(Function):
         ):
             run = super(Function, cls).apply  # type: ignore[misc]
         return run(*args)
+
+
+@contextmanager
+def global_randomness(generator: Rng) -> Iterator[None]:
+    """Torch's own generator in the state of a named one, which goes on from where it ends; with
+    None in a state that is always the same.
+
+    One thread has it at a time, and it is put back as it was.
+    """
+    with _LOCK:
+        before, named = torch.get_rng_state(), generator or torch.Generator().manual_seed(0)
+        torch.set_rng_state(named.get_state())
+        try:
+            yield
+        finally:
+            named.set_state(torch.get_rng_state())
+            torch.set_rng_state(before)

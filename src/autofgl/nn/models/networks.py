@@ -26,8 +26,7 @@ from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.features import NodeInput
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
-from autofgl.nn.kernels.operation import Rng
-from autofgl.nn.kernels.randomness import global_randomness
+from autofgl.nn.kernels.operation import Rng, global_randomness
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
 from autofgl.nn.models.own import OwnNetwork, build_own, try_out
 from autofgl.nn.models.sfgnn import SeparatedGNN

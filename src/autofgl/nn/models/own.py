@@ -23,8 +23,7 @@ from torch import Tensor, nn
 from autofgl import plugins
 from autofgl.errors import UserError, one_line
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.operation import Rng
-from autofgl.nn.kernels.randomness import global_randomness
+from autofgl.nn.kernels.operation import Rng, global_randomness
 from autofgl.nn.models.base import GNN
 from autofgl.nn.models.spec import OwnSpec
 from autofgl.nn.structure import Structure

@@ -84,11 +84,11 @@ def _confusion(confusion: Any) -> Content:
 
 def _of_clients(run: RunRecord) -> Content:
     """Test figures of each client, where the server sees them."""
-    known = {name: _figures(row.get("metrics"), "test") for name, row in run.clients.items()}
-    keys = [key for key in _OF_CLIENTS if any(is_number(own.get(key)) for own in known.values())]
+    figures = {name: _figures(row.get("metrics"), "test") for name, row in run.clients.items()}
+    keys = [key for key in _OF_CLIENTS if any(is_number(own.get(key)) for own in figures.values())]
     rows = [
         [name, *(plain(own[key]) if is_number(own.get(key)) else NOTHING for key in keys)]
-        for name, own in known.items()
+        for name, own in figures.items()
     ]
     headings = ("client", *(_NAMES[key] for key in keys))
     cells = Cells(headings, rows, frozenset(range(1, len(headings))))

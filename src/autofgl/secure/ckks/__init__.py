@@ -1,7 +1,7 @@
 """How CKKS is set up so that it gives exact sums of fixed-point values, and why that is safe.
 
-``cipher`` encrypts, adds and decrypts through SEAL, ``parallel`` does so on all cores, ``binding``
-masks what is encrypted, and ``sums`` has the two sides of a secure sum.
+``cipher`` encrypts, adds and decrypts through SEAL, ``parallel`` does so on all cores,
+and ``sums`` has the two sides of a secure sum and the masks of what is encrypted.
 
 Parameters. Contributions are only added, never multiplied: one prime q of 58 bits and ring degree
 N = 4096 are enough. The homomorphic encryption standard allows 109 bits for 128-bit security at

@@ -15,7 +15,9 @@ somebody's vector, as long as fewer than 2t - n parties collude with the server.
 does has the key and the masks: it reads every vector. ``shares`` does not have this weakness.
 """
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +36,6 @@ from autofgl.secure import (
     Total,
 )
 from autofgl.secure.ckks import FRACTION_BITS, capacity, mask_bits
-from autofgl.secure.ckks.binding import SumMasks
 from autofgl.secure.ckks.cipher import SEED_BYTES
 from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
 from autofgl.secure.contributions import (
@@ -49,12 +50,77 @@ from autofgl.secure.keys import KeyedClient, KeyedServer
 from autofgl.secure.packing import Packing
 from autofgl.secure.shares.client import too_few
 from autofgl.secure.shares.groups import threshold_of
+from autofgl.secure.shares.masks import add_stream, subtract_stream
 from autofgl.secure.shares.views import CONFIRMATION_BYTES, SumView, confirm_view, confirmed_by
 
 #: Values that are encrypted besides those of the vectors: how many parties have more than zeros to
 #: contribute, what the server told these, and what all others are checked by.
 _MORE = 3
 _MOST_OPEN = 64  # sums of which a party remembers what it was told
+
+
+@dataclass(frozen=True)
+class SumMasks:
+    """The masks of one sum, modulo ``2**bits``.
+
+    Everybody in the roster of n parties can make the streams P_0 … P_n, each from a key of its own
+    name and of this sum alone. The party at position u adds m_u = P_{u+1} - P_u. These n masks are
+    as good as independent ones; those of neighbors telescope, so that to remove them costs two
+    streams for each gap among the contributors, and not one for each contributor.
+    """
+
+    key: Callable[[str], bytes]
+    bits: int
+
+    def mask(self, integers: NDArray[np.int64], position: int) -> NDArray[np.int64]:
+        """What a party encrypts: its integers and one more to check them by, all masked."""
+        words = np.append(integers.view(np.uint64), self._checksum(integers))
+        add_stream(words, self._key(position + 1))
+        subtract_stream(words, self._key(position))
+        return self._centered(words)
+
+    def unmask(self, sums: NDArray[np.int64], contributors: Collection[int]) -> NDArray[np.int64]:
+        """The integers in a sum of what contributors at these positions encrypted.
+
+        Raises:
+            SecureSumError: It is a sum of something else.
+        """
+        words = sums.view(np.uint64).copy()
+        starts, stops = set(contributors), {position + 1 for position in contributors}
+        for position in stops - starts:
+            subtract_stream(words, self._key(position))
+        for position in starts - stops:
+            add_stream(words, self._key(position))
+        integers = self._centered(words[:-1])
+        if self._centered(words[-1:] - self._checksum(integers)).any():
+            raise SecureSumError(
+                "what was sent is not the sum of these contributors under this name and for this "
+                "reader"
+            )
+        return integers
+
+    def code(self, text: bytes) -> int:
+        """A number modulo ``2**bits`` that names a text and means nothing to the server."""
+        digest = hmac.digest(self.key("code"), text, "sha256")
+        return int(self._centered(np.frombuffer(digest[:8], np.uint64))[0])
+
+    def equal(self, first: int, second: int) -> bool:
+        """Whether two numbers are the same, modulo ``2**bits``."""
+        return (first - second) % (1 << self.bits) == 0
+
+    def _checksum(self, integers: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """The integers' product with a vector that the server does not know."""
+        weights = np.zeros(integers.size, np.uint64)
+        add_stream(weights, self.key("check"))
+        return np.array([np.dot(weights, integers.view(np.uint64))], np.uint64)
+
+    def _centered(self, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """The numbers from ``-2**(bits - 1)`` that words are congruent to."""
+        spare = 64 - self.bits
+        return (words << np.uint64(spare)).view(np.int64) >> spare
+
+    def _key(self, position: int) -> bytes:
+        return self.key(f"mask {position}")
 
 
 class CkksClient(KeyedClient):
@@ -69,7 +135,7 @@ class CkksClient(KeyedClient):
         self._fixed_point = FixedPoint(bits, capacity(self._count), self._count)
         self._cipher: ParallelCipher | None = None
         self._decrypted: set[str] = set()
-        self._told: dict[str, int] = {}  # what the server told this party, if it was active
+        self._broadcasts: dict[str, int] = {}  # codes of what the server sent, if it was active
         self._phases |= {"confirm": self._confirm, "decrypt": self._decrypt}
 
     def protect(
@@ -93,9 +159,9 @@ class CkksClient(KeyedClient):
         masks, code = self._masks(header), 0
         self._note(header, vectors, active)
         if active:
-            code = self._told[tag] = masks.code(told)
-            while len(self._told) > _MOST_OPEN:
-                del self._told[next(iter(self._told))]
+            code = self._broadcasts[tag] = masks.code(told)
+            while len(self._broadcasts) > _MOST_OPEN:
+                del self._broadcasts[next(iter(self._broadcasts))]
         position = self._ring.roster.index(self._ring.name)
         masked = masks.mask(np.append(integers, [np.int64(active), code]), position)
         return {**fields, "ciphertexts": self._ready().encrypt(masked)}
@@ -116,7 +182,7 @@ class CkksClient(KeyedClient):
         super()._forget()
         self._cipher = None
         self._decrypted.clear()
-        self._told.clear()
+        self._broadcasts.clear()
 
     def _confirm(self, message: Payload) -> Payload:
         """Confirm who contributed to a sum, to every other party, once and for ever."""
@@ -128,7 +194,7 @@ class CkksClient(KeyedClient):
         header = self._server_header(message)
         if header.tag in self._decrypted:
             raise SumRefused(f"{self._ring.name} read '{header.tag}' before")
-        if header.tag not in self._told:
+        if header.tag not in self._broadcasts:
             raise SumRefused(f"{self._ring.name} contributed zeros to '{header.tag}': ask another")
         view, given = self._view(header, message), take_bytes_by_name(message, "confirmations")
         confirmed = 1 + len(confirmed_by(view, self._ring, self._ring.peers, given))
@@ -179,7 +245,9 @@ class CkksClient(KeyedClient):
         active, codes = integers[-2:].tolist()
         if active < self._fewest:
             raise too_few(header.tag, self._fewest, active)
-        if header.tag in self._told and not masks.equal(codes, active * self._told[header.tag]):
+        if header.tag in self._broadcasts and not masks.equal(
+            codes, active * self._broadcasts[header.tag]
+        ):
             raise SumRefused(f"'{header.tag}': the server sent the parties different things")
         return integers[:-2]
 
@@ -215,11 +283,11 @@ class CkksServer(KeyedServer):
         size = self._fixed_point.size(header)
         contributors = tuple(message["contributors"])
         question = {**header.to_payload(), "contributors": message["contributors"]}
-        told = ask("confirm", dict.fromkeys(contributors, question))
+        confirmed = ask("confirm", dict.fromkeys(contributors, question))
         for name in contributors:
-            if name not in told:
+            if name not in confirmed:
                 continue
-            codes = {peer: _code_for(name, answer) for peer, answer in told.items()}
+            codes = {peer: _code_for(name, answer) for peer, answer in confirmed.items()}
             answers = ask("decrypt", {name: {**message, "confirmations": codes}})
             sums = answers.get(name, {}).get("integers")
             if type(sums) is np.ndarray and sums.dtype == np.int64 and sums.shape == (size,):
@@ -228,8 +296,8 @@ class CkksServer(KeyedServer):
             if name in answers:
                 self.wrong += (name,)
         raise SumNotOpened(
-            f"'{tag}' cannot be opened: {len(told)} of {len(contributors)} contributors confirmed "
-            "it and none of them decrypted it"
+            f"'{tag}' cannot be opened: {len(confirmed)} of {len(contributors)} contributors "
+            "confirmed it and none of them decrypted it"
         )
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002

@@ -91,10 +91,12 @@ class Rebuilder:
         self._weights: dict[tuple[int, ...], dict[int, int]] = {}
         self._wrong = wrong
 
-    def rebuild(self, deal: Deal, dealt: Payload, told: Mapping[str, Mapping[str, bytes]]) -> bytes:
+    def rebuild(
+        self, deal: Deal, dealt: Payload, shown: Mapping[str, Mapping[str, bytes]]
+    ) -> bytes:
         """The secret, from what each holder tells of each dealer's shares."""
         good: dict[int, bytes] = {}
-        for holder, shares in told.items():
+        for holder, shares in shown.items():
             share, part = shares.get(deal.dealer), dealt["shares"].get(holder, b"")
             if share is not None and deal.digest(holder, share) == part[:_DIGEST_BYTES]:
                 good[self._points[holder]] = share

@@ -44,12 +44,12 @@ def confirmed_by(
     view: SumView, ring: KeyRing, peers: Iterable[str], confirmations: Mapping[str, bytes]
 ) -> set[str]:
     """The peers that confirmed this view to this party."""
-    digest, found = view.digest, set()
+    digest, confirmed = view.digest, set()
     for peer in peers:
         code = _code(ring, peer, view.tag, digest, peer)
         if hmac.compare_digest(confirmations.get(peer, b""), code):
-            found.add(peer)
-    return found
+            confirmed.add(peer)
+    return confirmed
 
 
 def _code(ring: KeyRing, peer: str, tag: str, digest: bytes, sender: str) -> bytes:

@@ -22,7 +22,7 @@ Vector = npt.NDArray[np.float64]
 _NEGLIGIBLE = 1e-10
 
 
-def flattened(weights: Mapping[str, Any]) -> npt.NDArray[np.float32]:
+def weight_vector(weights: Mapping[str, Any]) -> npt.NDArray[np.float32]:
     """All weights as one vector, by name."""
     return np.concatenate([np.asarray(weights[name]).ravel() for name in sorted(weights)])
 
@@ -60,7 +60,7 @@ class Axes:
 
     def project(self, weights: Mapping[str, Any]) -> Vector:
         """Coordinates of weights, ``[k]``."""
-        return np.asarray(self.directions @ (flattened(weights) - self.mean), np.float64)
+        return np.asarray(self.directions @ (weight_vector(weights) - self.mean), np.float64)
 
     def moments(self, weights: Mapping[str, Any]) -> Vector:
         """A client's part of the state: coordinates and squares ``[2k]``, fit for secure sums."""

@@ -1,7 +1,7 @@
 """GraphFL's way of sharing: outer steps of MAML at some clients, then FedAvg (Wang et al., 2020).
 
 In a round the server chooses some clients and sends them the global weights θ. Each takes outer
-steps of MAML (:mod:`autofgl.sharing.meta.maml`): tasks split its labeled nodes into a support set,
+steps of MAML (:mod:`autofgl.sharing.meta.model`): tasks split its labeled nodes into a support set,
 to which θ adapts by gradient descent, and a query set, whose loss after the adaptation is lowered.
 The server averages the clients' weights by training nodes.
 

@@ -21,7 +21,7 @@ from typing import Any
 from autofgl.atomic import write_text
 from autofgl.errors import UserError
 from autofgl.federation.engines.nvflare.job import ALLOWED, COORDINATOR, VALIDATOR, check_installed
-from autofgl.names import check_names
+from autofgl.identity import check_names
 
 _PROJECT = "autofgl"
 #: What a server and a site allow, and how they log: one file, ``log.txt``, in the kit and in each

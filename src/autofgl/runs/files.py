@@ -1,21 +1,30 @@
-"""``run.json``: a run's random id, and the digests of those of its files that stay as they are.
+"""Files of a run folder, read with care: damage and hostile contents end in one line.
 
-So a file that was damaged or changed is told before anything is built on it. Folders of earlier
-versions have no such file; theirs are read as they are.
+``run.json`` has a run's random id and the digests of those of its files that stay as they are, so
+that a damaged or changed file is noticed before anything is built on it. Folders of earlier
+versions have none; theirs are read as they are.
+
+YAML is of moderate size and without aliases. A few lines whose aliases repeat each other stand for
+gigabytes once they are written out ("billion laughs"), and a line of brackets exhausts the stack.
 """
 
 import hashlib
 import json
 import secrets
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from autofgl.atomic import write_text
 from autofgl.errors import UserError
 
 MANIFEST_FILE = "run.json"
+MAX_CHARACTERS = 1 << 18  # some seconds of parsing
+MAX_DEPTH = 20
 
 
 @dataclass(frozen=True)
@@ -41,7 +50,7 @@ class Manifest:
         path = folder / MANIFEST_FILE
         if not path.exists():
             return cls(folder)
-        content = parse_json(path, read_file(path))
+        content = parse_json(path, file_bytes(path))
         run, digests = content.get("run"), content.get("digests")
         if not isinstance(run, str) or not isinstance(digests, dict):
             raise UserError(f"{path} is damaged: it has no id of a run, or no digests")
@@ -68,7 +77,7 @@ class Manifest:
         Raises:
             UserError: It cannot be read, or is not what was written.
         """
-        data = read_file(self.folder / name)
+        data = file_bytes(self.folder / name)
         if name in self.digests and self.digests[name] != _digest(data):
             ways = "put back a copy of it, or start the run again"
             raise UserError(
@@ -77,7 +86,7 @@ class Manifest:
         return data
 
 
-def read_file(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     """All bytes of a file; a ``UserError`` if it cannot be read."""
     try:
         return path.read_bytes()
@@ -102,3 +111,37 @@ def _check(run: str, digests: dict[str, str]) -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """The values of a YAML document; a ``UserError`` that begins with ``where`` if it is none."""
+    if len(text) > MAX_CHARACTERS:
+        raise UserError(f"{where} is too large: at most {MAX_CHARACTERS:,} characters are read")
+    try:
+        return yaml.load(text, _BoundedLoader)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
+        problem = " ".join(str(error).split())
+        raise UserError(f"{where} is not YAML: {problem}") from error
+
+
+class _BoundedLoader(yaml.SafeLoader):
+    """The safe loader, with an end to nesting, without aliases, and every key once."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not read here")
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH}")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        for name, count in names.most_common(1):
+            if count > 1:  # one of the two values would go unseen
+                raise yaml.constructor.ConstructorError(None, None, f"'{name}' is given twice")
+        return super().construct_mapping(node, deep)
