@@ -19,7 +19,7 @@ from sum_network import SumNetwork, carry, draw
 
 from autofgl.federation.payload import Payload
 from autofgl.secure import SecureSumError, SumRefused, ckks
-from autofgl.secure.ckks import cipher
+from autofgl.secure.ckks import FRACTION_BITS, cipher
 from autofgl.secure.ckks.cipher import Adder
 
 SIZE = 5000  # two ciphertexts
@@ -58,7 +58,9 @@ class CheatingServer:
             "ciphertexts": ciphertexts,
             "confirmations": codes,
         }
-        return self.clients[client].handle("decrypt", carry(message))["values"]
+        return (
+            self.clients[client].handle("decrypt", carry(message))["integers"] * 2.0**-FRACTION_BITS
+        )
 
 
 def test_the_honest_sum_is_read() -> None:
@@ -191,7 +193,7 @@ def test_the_attack_on_split_views_gives_a_vector_where_nobody_confirms(
             "ciphertexts": server.add(*(rows[name] for name in whose)),
             "confirmations": {},
         }
-        read[client] = own.handle("decrypt", carry(message))["values"]
+        read[client] = own.handle("decrypt", carry(message))["integers"] * 2.0**-FRACTION_BITS
     assert np.abs(read["p00"] - read["p01"] - server.open["p03"]["w"]).max() < 1e-7
 
 

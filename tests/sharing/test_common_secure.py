@@ -50,6 +50,7 @@ def test_a_resumed_run_makes_new_keys_and_equals_an_undisturbed_one(
     small_clients: list[ClientGraph], tmp_path: Path, secure: str, aggregate: str
 ) -> None:
     settings: dict[str, Any] = {"secure": secure, "rounds": 9, "aggregate": aggregate}
+    settings |= {"compress": "int8"} if aggregate == "gradients" else {}
     expected = autofgl.run(
         "fedavg", small_clients, out=tmp_path / "whole", checkpoint_every=4, **settings
     )
@@ -134,7 +135,9 @@ def test_partial_participation_hides_who_trains(
         outcomes.append(method.finish())
     plain, other = outcomes
     for name, value in plain.models["model"].items():
-        assert np.allclose(other.models["model"][name], value, atol=1e-5)
+        assert np.allclose(
+            other.models["model"][name], value, atol=1e-4 if secure == "ckks" else 1e-5
+        )
 
 
 def test_below_the_threshold_the_run_ends_and_says_so(small_clients: list[ClientGraph]) -> None:

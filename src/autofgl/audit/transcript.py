@@ -162,8 +162,8 @@ def _watched(factory: PartyFactory, transcript: Transcript) -> PartyFactory:
                 sent: Payload = protect(tag, vectors, **more)
                 return sent
 
-            def watched_open(sealed: Payload) -> Any:
-                vectors = open_(sealed)
+            def watched_open(sealed: Payload, *more: Any) -> Any:
+                vectors = open_(sealed, *more)
                 members = tuple(sealed.get("contributors", ()))
                 opened.append(SumSeen(str(sealed.get("tag", "")), members, vectors))
                 return vectors

@@ -21,6 +21,7 @@ from autofgl.federation.party import Context, Party, Refused, Replies, require_l
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
+from autofgl.runtime.compression import Encoded, UpdateCoder
 from autofgl.runtime.details import (
     detail_forms,
     detailed,
@@ -103,6 +104,7 @@ class RoundClient(Summing, Party):
         self._late = False  # whether the last sum is of clients that were not all counted
         self._stage = ""
         self._round = 0
+        self.coder = self._new_coder()
 
     @property
     def sharing(self) -> SharingClient:
@@ -153,7 +155,7 @@ class RoundClient(Summing, Party):
         self._late = payload.get("late", False)
         figures = sharing.figures(payload)
         figures = figures if payload.get("report", True) else {}
-        reference = sharing.reference() if self.private else {}
+        reference = sharing.reference() if self.private or self.coder.active else {}
         hides = self._secure != "none" and payload.get("update", True)
         trains = payload["contribute"] and (payload.get("train", True) or hides)
         update = sharing.update(payload) if trains else {}
@@ -162,29 +164,40 @@ class RoundClient(Summing, Party):
         about = {key: payload[key] for key in _BROADCAST if key in payload}
         if sharing.one_sum and (figures or update):
             kind, told = ("update", same) if update else ("metrics", about)
+            name = tag.format(kind)
+            update, grid = self._encoded_weights(name, update, reference)
             sent = self.contribute(
-                tag.format(kind), {**figures, **update}, reference=reference, told=told
+                name, {**figures, **update}, reference=reference, told=told, grid=grid
             )
             return {**reply, kind: sent}
         if figures:  # those who do not train may have been given less
             reply["metrics"] = self.contribute(tag.format("metrics"), figures, told=about)
-        if update:
-            sent = self.contribute(
-                tag.format("update"),
-                update,
-                reveal=sharing.reveal,
-                reference=reference,
-                told=same,
+        if update and sharing.reveal == "parties":
+            reply["update"] = self.contribute_for_clients(tag.format("update"), update, same)
+        elif update:
+            reply["update"] = self.contribute(
+                tag.format("update"), update, reference=reference, told=same
             )
-            reply["update"] = sent
         return reply
+
+    def _encoded_weights(self, tag: str, update: Any, reference: Mapping[str, Any]) -> Encoded:
+        """Weights that replace others, in as few bytes as it takes."""
+        weights = self.sharing.on_grid(reference) if update else {}
+        return self.coder.encode_weights(tag, update, weights)
+
+    def contribute_for_clients(self, tag: str, update: Mapping[str, Any], told: Payload) -> Payload:
+        """What this client adds to an update that the clients open, in as few bytes as it takes."""
+        rounded, grid = self.coder.encode(tag, update)
+        return self.contribute(tag, rounded, reveal="parties", told=told, grid=grid)
 
     def take(self, payload: Payload) -> Payload:
         """Take in what is new, without a round; say so if it is refused."""
-        opened = self.sums.open(payload["gradient"]) if "gradient" in payload else {}
+        opened = self.coder.open(payload["gradient"]) if "gradient" in payload else {}
         judged = bool(opened) and self._secure != "none"
         refused = judged and not self.sharing.accepts(opened, self._late)
-        self.sharing.take(payload, {} if refused else opened)
+        opened = {} if refused else opened
+        self.coder.observe(self.sharing.on_grid(opened))
+        self.sharing.take(payload, opened)
         return {"refused": True} if refused else {}
 
     def conclude(self, payload: Payload) -> Payload:
@@ -235,6 +248,7 @@ class RoundClient(Summing, Party):
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
         state = saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
+        state |= {"coder": self.coder.state()} if self.coder.active else {}
         return {**state, "noise": self.private.record.state()} if self.private else state
 
     def load_state(self, state: Payload) -> None:
@@ -243,7 +257,7 @@ class RoundClient(Summing, Party):
         self._recipe, self._sharing = state["recipe"], None
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
-        restore_state(self, self.saved, state)
+        restore_state(self, (*self.saved, "coder"), state)
         if self.private is not None:
             self.private.record.load_state(state["noise"])
 
@@ -251,6 +265,12 @@ class RoundClient(Summing, Party):
         """Begin a ``stage``: the names of its sums are its own, and its rounds begin anew."""
         self._stage, self._round = payload["stage"], 0
         self._stages.append(self._stage)
+        self.coder = self._new_coder()
+
+    def _new_coder(self) -> UpdateCoder:
+        compress = getattr(self.settings, "compress", "none")
+        active = self.private is None and (self._secure != "none" or compress != "none")
+        return UpdateCoder(self.sums, compress, active, self.data.seed, self.data.graph.name)
 
     def join_stage(self, payload: Payload) -> None:
         """Take up a ``stage`` at the ``round`` where the others are, with the ``state`` of one."""
@@ -273,12 +293,13 @@ class RoundClient(Summing, Party):
 
     def _common(self) -> Payload:
         own = saved_state(self, self.common)
+        own |= {"coder": self.coder.common_state()} if self.coder.active else {}
         return own if self._sharing is None else {**own, "sharing": self._sharing.common_state()}
 
     def _load_common(self, state: Payload) -> None:
         if "sharing" in state:
             self.sharing.load_common(state["sharing"])
-        restore_state(self, self.common, state)
+        restore_state(self, (*self.common, "coder"), state)
 
     def _enter(self, payload: Payload) -> None:
         """Begin a stage: a network of its own, whatever was before."""

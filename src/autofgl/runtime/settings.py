@@ -262,9 +262,20 @@ class AveragingSettings(BaseModel):
     (FL-AGCNS, Eq. 2)"""
     participation: float = Field(default=1.0, gt=0, le=1)
     """share of the clients that train in a round"""
+    compress: Literal["none", "half", "int8"] = "none"
+    """how summed gradients travel, both ways: as they are, in about two bytes a value, or in about
+    one, rounded at random; what is rounded off goes into the next round"""
     buffers: Literal["average", "local"] = "average"
     """what becomes of a network's buffers, such as BatchNorm's running statistics: averaged as
     weights are, whole numbers rounded, or kept by each client for itself"""
+
+    @model_validator(mode="after")
+    def _check_compress(self) -> Self:
+        if self.compress != "none" and self.aggregate != "gradients":
+            raise UserError(f"compress={self.compress} is for aggregate=gradients")
+        if self.compress != "none" and getattr(self, "dp_epsilon", False):
+            raise UserError(f"compress={self.compress} would round off the noise of --dp")
+        return self
 
 
 class TrialSettings(BaseModel):

@@ -80,6 +80,10 @@ class SharingClient(ABC):
         """
         return bool(opened)
 
+    def on_grid(self, opened: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG002
+        """Those vectors of a summed update that may travel in fewer bytes."""
+        return {}
+
     @abstractmethod
     def update(self, payload: Payload) -> dict[str, Any]:
         """Weighted vectors for the next sum; all zero where ``train`` is false."""

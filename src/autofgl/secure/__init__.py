@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from autofgl.identity import Identity
+    from autofgl.secure.packing import Packing
 
 MODES = ("none", "ckks", "shares", "shares-additive")
 
@@ -86,6 +87,23 @@ class Total:
     vectors: SumVectors
     contributors: tuple[str, ...]
     wrong: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Vectors that are whole multiples of a step each, and so travel in a few bits.
+
+    Attributes:
+        bits: Bits of a multiple in the sum; :class:`autofgl.secure.packing.Packing` says what fits.
+        steps: The steps, by the names of the vectors; all others travel at full precision.
+    """
+
+    bits: int
+    steps: Mapping[str, float]
+
+    def without_steps(self) -> Grid:
+        """What others may know of it."""
+        return Grid(self.bits, dict.fromkeys(self.steps, 1.0))
 
 
 @dataclass(frozen=True)
@@ -163,6 +181,7 @@ class SumClient(Protocol):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
+        grid: Grid | None = None,
     ) -> Payload:
         """This party's contribution to the sum called ``tag``, which stands for one sum for ever.
 
@@ -172,11 +191,16 @@ class SumClient(Protocol):
         party, by a digest: masked sums are opened only if it is the same at all that are active.
         Values that are too large and tags that
         were used before raise ``SecureSumError``; after new keys a tag may be used again for the
-        very same vectors, in a sum of the very same parties.
+        very same vectors, in a sum of the very same parties. Vectors on a ``grid`` travel in fewer
+        bytes, and their sum is exact; the steps of a sum for the parties are not sent, so that
+        ``told`` should name them.
         """
 
-    def open(self, sealed: Payload) -> SumVectors:
-        """The sum in what :meth:`SumServer.seal` made."""
+    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+        """The sum in what :meth:`SumServer.seal` made, of vectors on a ``grid`` if they were."""
+
+    def packing(self, least: int, reveal: Reveal) -> Packing:
+        """How vectors on a grid travel whose multiples reach up to ``least`` or farther."""
 
     def wrap(self, name: str, data: bytes) -> bytes:
         """Data for the other parties of the present keys; the server that relays it learns its

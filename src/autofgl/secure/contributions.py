@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure import Array, Payload, Reveal, SecureSumError, SumVectors
+from autofgl.secure import Array, Grid, Payload, Reveal, SecureSumError, SumVectors
+from autofgl.secure.packing import Packing, multiples_of
 
 MAX_VALUES = 1 << 32
 
@@ -63,6 +64,11 @@ class Layout(dict[str, tuple[int, ...]]):
         return sum(map(math.prod, self.values()))
 
     @classmethod
+    def of(cls, vectors: Mapping[str, Array]) -> "Layout":
+        """That of named arrays."""
+        return cls((name, np.shape(vectors[name])) for name in sorted(vectors))
+
+    @classmethod
     def from_payload(cls, message: Payload) -> "Layout":
         """Read a layout and check that it does not describe too many values."""
         names, shapes = take_names(message, "names"), take_field(message, "shapes", list)
@@ -84,6 +90,12 @@ class Layout(dict[str, tuple[int, ...]]):
             start = stop
         return named
 
+    def parts(self, grid: Grid | None) -> "tuple[Layout, Layout]":
+        """The arrays at full precision, and those on a grid."""
+        steps = grid.steps if grid else {}
+        full = Layout((name, shape) for name, shape in self.items() if name not in steps)
+        return full, Layout((name, shape) for name, shape in self.items() if name in steps)
+
     def difference(self, other: "Layout") -> str:
         """One line on how another layout differs from this one."""
         if odd := sorted(self.keys() ^ other.keys()):
@@ -103,6 +115,17 @@ def flatten(vectors: Mapping[str, Array]) -> tuple[Layout, NDArray[np.float64]]:
         bad = next(name for name, array in arrays.items() if not np.isfinite(array).all())
         raise SecureSumError(f"'{bad}' holds NaN or infinite values, which cannot be summed")
     return Layout((name, array.shape) for name, array in arrays.items()), flat
+
+
+def take_grid(message: Payload, layout: Layout) -> Grid | None:
+    """The grid of some vectors, if they are on one."""
+    if "bits" not in message:
+        return None
+    bits, steps = take_field(message, "bits", int), take_field(message, "steps", dict)
+    sound = all(type(step) is float and 0 < step < math.inf for step in steps.values())
+    if not (sound and 2 <= bits <= 64 and steps.keys() <= layout.keys()):
+        raise SecureSumError("malformed message: 'steps' should be a step for some names")
+    return Grid(bits, steps)
 
 
 @dataclass(frozen=True)
@@ -140,6 +163,55 @@ class FixedPoint:
         """The values of summed multiples."""
         return sums.astype(np.float64) * 2.0**-self.fraction_bits
 
+    @property
+    def word(self) -> int:
+        """Bits of the integers that hold sums."""
+        return self.capacity.bit_length() + 1
+
+    def packing_for(self, least: int) -> Packing:
+        """As many vectors on a grid as go into the integers, with multiples up to ``least``."""
+        return Packing.of(self.word, self.parties, least)
+
+    def packing(self, grid: Grid) -> Packing:
+        """How the vectors on a grid are packed."""
+        if not 2 <= grid.bits <= self.word:
+            raise SecureSumError(f"malformed message: digits of {grid.bits} bits in {self.word}")
+        return Packing(self.word, grid.bits, self.parties)
+
+    def size(self, header: "Header") -> int:
+        """Integers that the vectors of a sum take."""
+        full, coarse = header.layout.parts(header.grid)
+        packed = self.packing(header.grid).size(coarse.size) if header.grid else 0
+        return full.size + packed
+
+    def encode_vectors(
+        self, vectors: Mapping[str, Array], grid: Grid | None
+    ) -> tuple[Layout, NDArray[np.int64]]:
+        """The layout of named arrays, and integers: those at full precision, then the grid's."""
+        if grid is None:
+            layout, flat = flatten(vectors)
+            return layout, self.encode(flat)
+        layout = Layout.of(vectors)
+        _, flat = flatten({name: vectors[name] for name in layout.parts(grid)[0]})
+        packing = self.packing(grid)
+        packed = packing.pack(multiples_of(vectors, grid, packing.most))
+        return layout, np.concatenate([self.encode(flat), packed])
+
+    def decode_vectors(
+        self, header: "Header", sums: NDArray[np.int64], grid: Grid | None = None
+    ) -> SumVectors:
+        """The named arrays of summed integers; ``grid`` has the steps that were not sent."""
+        full, coarse = header.layout.parts(header.grid)
+        found = full.split(self.decode(sums[: full.size]))
+        if header.grid is None:
+            return found
+        steps = (grid or header.grid).steps
+        if missing := coarse.keys() - steps.keys():
+            raise SecureSumError(f"'{header.tag}': the step of '{min(missing)}' is not known")
+        multiples = self.packing(header.grid).unpack(sums[full.size :], coarse.size)
+        found |= {name: value * steps[name] for name, value in coarse.split(multiples).items()}
+        return {name: found[name] for name in header.layout}
+
 
 @dataclass(frozen=True)
 class Header:
@@ -150,12 +222,14 @@ class Header:
     reveal: str
     fraction_bits: int
     layout: Layout
+    grid: Grid | None = None
 
     @property
     def digest(self) -> bytes:
         """Names the sum, its reader and its shapes, whatever the keys."""
         shapes = list(self.layout.items())
-        text = json.dumps([self.tag, self.reveal, self.fraction_bits, shapes])
+        grid = [[self.grid.bits, sorted(self.grid.steps.items())]] if self.grid else []
+        text = json.dumps([self.tag, self.reveal, self.fraction_bits, shapes, *grid])
         return hashlib.sha256(text.encode()).digest()
 
     def to_payload(self) -> Payload:
@@ -169,6 +243,7 @@ class Header:
             "fraction_bits": self.fraction_bits,
             "names": list(self.layout),
             "shapes": [list(shape) for shape in self.layout.values()],
+            **({"bits": self.grid.bits, "steps": dict(self.grid.steps)} if self.grid else {}),
         }
 
     @classmethod
@@ -179,7 +254,8 @@ class Header:
             take_field(message, "session", bytes),
             take_field(message, "reveal", str),
             take_field(message, "fraction_bits", int),
-            Layout.from_payload(message),
+            layout := Layout.from_payload(message),
+            take_grid(message, layout),
         )
 
 
@@ -260,4 +336,4 @@ def _difference(tag: str, first: tuple[str, Header], other: tuple[str, Header]) 
     if header.layout != usual.layout:
         how = usual.layout.difference(header.layout)
         return f"'{tag}': the vectors of {first_name} and {name} differ: {how}"
-    return f"'{tag}': {first_name} and {name} differ in fraction bits"
+    return f"'{tag}': {first_name} and {name} differ in fraction bits or steps"

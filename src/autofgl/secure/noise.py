@@ -41,8 +41,18 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from autofgl.errors import UserError
-from autofgl.secure import Array, Payload, Reveal, SecureSumError, SumClient, SumRefused, SumVectors
+from autofgl.secure import (
+    Array,
+    Grid,
+    Payload,
+    Reveal,
+    SecureSumError,
+    SumClient,
+    SumRefused,
+    SumVectors,
+)
 from autofgl.secure.accountant import PrivacyPlan, Releases, mu_of
+from autofgl.secure.packing import Packing
 
 Vectors = Mapping[str, NDArray[np.float64]]
 
@@ -241,10 +251,15 @@ class NoisyClient:
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
+        grid: Grid | None = None,
     ) -> Payload:
         """Refused: nothing says how large the values may be, and so no noise covers them."""
-        del vectors, reveal, active, told
+        del vectors, reveal, active, told, grid
         raise SumRefused(f"'{tag}': with differential privacy nothing is summed without noise")
+
+    def packing(self, least: int, reveal: Reveal) -> Packing:
+        """See :class:`autofgl.secure.SumClient`; noise is on no grid."""
+        return self._inner.packing(least, reveal)
 
     def release(
         self,

@@ -1,6 +1,7 @@
 """No protection: the server adds the vectors as they are. The interface is that of the others."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
+    Grid,
     Payload,
     Reveal,
     SecureSumError,
@@ -22,31 +24,81 @@ from autofgl.secure.contributions import (
     common_header,
     flatten,
     take_field,
+    take_grid,
     usual_header,
 )
+from autofgl.secure.packing import Packing, multiples_of
 
+#: Bits of the integers that vectors on a grid are packed into.
+_WORD = 64
 #: Share of the values that a trimmed mean leaves out, at each end.
 TRIMMED = 0.2
 
 
 def readable(message: Payload) -> SumVectors:
     """The vectors of a contribution or of a sum, both of which are in the clear."""
-    layout = Layout.from_payload(message)
-    return layout.split(_values(message, layout))
+    sent = _Vectors.from_payload(message)
+    with np.errstate(invalid="ignore"):  # some NaN are signals
+        return sent.split(sent.values.astype(np.float64))
 
 
 def as_sent(message: Payload) -> SumVectors:
     """The same as views, in the precision in which they came: for checks, which copy nothing."""
-    layout = Layout.from_payload(message)
-    return layout.split(_sent_values(message, layout))
+    sent = _Vectors.from_payload(message)
+    return sent.split(sent.values)
+
+
+@dataclass(frozen=True)
+class _Vectors:
+    """Vectors as they travel: those at full precision, and integers for those on a grid."""
+
+    layout: Layout
+    grid: Grid | None
+    values: NDArray[Any]
+    packed: NDArray[np.int64]
+
+    @classmethod
+    def from_payload(cls, message: Payload) -> "_Vectors":
+        layout = Layout.from_payload(message)
+        grid = take_grid(message, layout)
+        full, coarse = layout.parts(grid)
+        values = take_field(message, "values", np.ndarray)
+        if values.shape != (full.size,) or values.dtype not in (np.float32, np.float64):
+            raise SecureSumError(f"malformed message: 'values' should be {full.size} numbers")
+        packed = take_field(message, "packed", np.ndarray) if grid else np.zeros(0, np.int64)
+        size = _packing(grid).size(coarse.size) if grid else 0
+        if packed.shape != (size,) or packed.dtype != np.int64:
+            raise SecureSumError(f"malformed message: 'packed' should be {size} integers")
+        return cls(layout, grid, values, packed)
+
+    @property
+    def multiples(self) -> NDArray[np.int64]:
+        """Of the steps of the grid."""
+        coarse = self.layout.parts(self.grid)[1]
+        return _packing(self.grid).unpack(self.packed, coarse.size) if self.grid else self.packed
+
+    def split(self, values: NDArray[Any]) -> SumVectors:
+        """The named arrays, in order; those at full precision have these values."""
+        full, coarse = self.layout.parts(self.grid)
+        found = full.split(values)
+        if self.grid is None:
+            return found
+        steps = self.grid.steps
+        found |= {name: one * steps[name] for name, one in coarse.split(self.multiples).items()}
+        return {name: found[name] for name in self.layout}
+
+
+def _packing(grid: Grid, parties: int = 1) -> Packing:
+    return Packing(_WORD, grid.bits, parties)
 
 
 class PlainClient:
     """Sends its vectors in the clear, float32 where all of them are."""
 
-    def __init__(self, name: str, settings: SumSettings) -> None:  # noqa: ARG002
+    def __init__(self, name: str, settings: SumSettings) -> None:
         self.name = name
         self.fewest = 1
+        self._parties = len(settings.parties)
 
     def handle(self, phase: str, message: Payload) -> Payload:  # noqa: ARG002
         """There are no phases."""
@@ -60,14 +112,27 @@ class PlainClient:
         reveal: Reveal = "server",
         active: bool = True,  # noqa: ARG002
         told: bytes = b"",  # noqa: ARG002
+        grid: Grid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        layout, flat = flatten(vectors)
-        narrow = all(np.asarray(array).dtype == np.float32 for array in vectors.values())
+        layout, packed = Layout.of(vectors), {}
+        full = {name: vectors[name] for name in layout.parts(grid)[0]}
+        _, flat = flatten(full)
+        if grid is not None:
+            packing = _packing(grid, self._parties)
+            packed = {"packed": packing.pack(multiples_of(vectors, grid, packing.most))}
+        narrow = all(np.asarray(array).dtype == np.float32 for array in full.values())
         values = flat.astype(np.float32) if narrow else flat
-        return {**Header(tag, b"", reveal, 0, layout).to_payload(), "values": values}
+        header = Header(tag, b"", reveal, 0, layout, grid)
+        return {**header.to_payload(), "values": values, **packed}
 
-    open = staticmethod(readable)
+    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:  # noqa: ARG002
+        """See :class:`autofgl.secure.SumClient`; all that it takes is in the sum."""
+        return readable(sealed)
+
+    def packing(self, least: int, reveal: Reveal) -> Packing:  # noqa: ARG002
+        """See :class:`autofgl.secure.SumClient`."""
+        return Packing.of(_WORD, self._parties, least)
 
     def wrap(self, name: str, data: bytes) -> bytes:  # noqa: ARG002
         """In the clear, as all else."""
@@ -96,11 +161,15 @@ class PlainServer:
         """Whose contributions cannot be in a sum, and why: they are malformed, not finite, or have
         other shapes than most.
         """
-        header, wrong = usual_header(tag, reveal, b"", contributions, self._parties, 1)
+        _, wrong = usual_header(tag, reveal, b"", contributions, self._parties, 1)
         for name in contributions.keys() - wrong.keys():
             try:
-                finite = np.isfinite(_sent_values(contributions[name], header.layout)).all()
+                sent = _Vectors.from_payload(contributions[name])
+                finite = np.isfinite(sent.values).all()
                 why = "" if finite else f"its part of '{tag}' holds NaN or infinite values"
+                most = _packing(sent.grid, len(self._parties)).most if sent.grid else 0
+                if (np.abs(sent.multiples) > most).any():
+                    why = f"its part of '{tag}' holds more than {most} steps"
             except SecureSumError as error:
                 why = str(error)
             if why:
@@ -109,16 +178,18 @@ class PlainServer:
 
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
-        header, flat, contributors = self._add(tag, contributions, "server")
-        return Total(header.layout.split(flat), contributors)
+        total, contributors = self._add(tag, contributions, "server")
+        return Total(total.split(total.values), contributors)
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:  # noqa: ARG002
         """See :class:`autofgl.secure.SumServer`."""
-        _, flat, contributors = self._add(tag, contributions, "parties")
+        total, contributors = self._add(tag, contributions, "parties")
         narrow = all(sent["values"].dtype == np.float32 for sent in contributions.values())
-        values = flat.astype(np.float32) if narrow else flat
-        layout = {key: contributions[contributors[0]][key] for key in ("names", "shapes")}
-        return {"values": values, "contributors": list(contributors), **layout}
+        values = total.values.astype(np.float32) if narrow else total.values
+        first, keys = contributions[contributors[0]], ("names", "shapes", "bits", "steps")
+        about = {key: first[key] for key in keys if key in first}
+        about |= {"packed": total.packed} if total.grid else {}
+        return {"values": values, "contributors": list(contributors), **about}
 
     def combined(
         self,
@@ -130,35 +201,40 @@ class PlainServer:
         """As :meth:`total`, but vectors are combined as :func:`combine_vectors` does it; where
         there is no ``share`` they are added up, and so are ``figures``.
         """
-        header, flat, contributors = self._add(tag, contributions, "server")
-        total = header.layout.split(flat)
+        summed, contributors = self._add(tag, contributions, "server")
+        total = summed.split(summed.values)
         if "share" in total:
             parts = [readable(contributions[name]) for name in contributors]
             total |= combine_vectors(parts, how, total.keys() - {"share", *figures})
         return Total(total, contributors)
 
     def seal_combined(self, tag: str, contributions: Mapping[str, Payload], how: str) -> Payload:
-        """As :meth:`seal`, but vectors are combined as :func:`combine_vectors` does it."""
+        """As :meth:`seal`, but vectors are combined as :func:`combine_vectors` does it, and so on
+        no grid.
+        """
         sealed = self.seal(tag, contributions, lambda _, __: {})
         total = readable(sealed)
         if "share" in total:
             parts = [readable(contributions[name]) for name in sealed["contributors"]]
             total |= combine_vectors(parts, how, total.keys() - {"share"})
         _, flat = flatten(total)
-        return {**sealed, "values": flat.astype(sealed["values"].dtype)}
+        kept = {key: sealed[key] for key in ("contributors", "names", "shapes")}
+        return {**kept, "values": flat.astype(sealed["values"].dtype)}
 
     def _add(
         self, tag: str, contributions: Mapping[str, Payload], reveal: Reveal
-    ) -> tuple[Header, NDArray[np.float64], tuple[str, ...]]:
+    ) -> tuple[_Vectors, tuple[str, ...]]:
         header = common_header(tag, reveal, b"", contributions, self._parties, 1)
         contributors = tuple(name for name in self._parties if name in contributions)
-        flat = np.zeros(header.layout.size)
+        parts = [_Vectors.from_payload(contributions[name]) for name in contributors]
+        flat, packed = np.zeros(parts[0].values.size), np.zeros_like(parts[0].packed)
         with np.errstate(over="ignore", invalid="ignore"):
-            for name in contributors:
-                flat += _values(contributions[name], header.layout)
+            for part in parts:
+                flat += part.values
+                packed += part.packed
         if not np.isfinite(flat).all():
             raise SecureSumError(f"the sum '{tag}' overflows or holds values that are not finite")
-        return header, flat, contributors
+        return _Vectors(header.layout, header.grid, flat, packed), contributors
 
 
 def combine_vectors(parts: Sequence[SumVectors], how: str, names: Collection[str]) -> SumVectors:
@@ -182,15 +258,3 @@ def combine_vectors(parts: Sequence[SumVectors], how: str, names: Collection[str
         else:
             combined[name] = whole * np.sort(values, axis=0)[cut : len(values) - cut].mean(axis=0)
     return combined
-
-
-def _values(message: Payload, layout: Layout) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore"):  # some NaN are signals
-        return _sent_values(message, layout).astype(np.float64)
-
-
-def _sent_values(message: Payload, layout: Layout) -> NDArray[Any]:
-    values = take_field(message, "values", np.ndarray)
-    if values.shape != (layout.size,) or values.dtype not in (np.float32, np.float64):
-        raise SecureSumError(f"malformed message: 'values' should be {layout.size} numbers")
-    return values

@@ -76,6 +76,10 @@ class CommonClient(SharingClient):
         sound = not buffers or plausible_gradient({**buffers, **votes}, late)
         return sound and plausible_gradient(rest, late)
 
+    def on_grid(self, opened: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Gradients, and no buffers."""
+        return self._split(opened)[1]
+
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in the last average; first keep the present weights if they are the best so far."""
         if payload.get("keep"):

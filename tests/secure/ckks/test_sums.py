@@ -94,7 +94,7 @@ def test_the_server_needs_keys_to_be_set_up() -> None:
 def test_a_decryption_of_another_size_is_refused() -> None:
     network = SumNetwork("ckks", 2).ready()
     sent = network.contribute("t", draw(network.parties))
-    for nonsense in ({"values": np.ones(3)}, {"values": 3}, {}, {"confirmations": [1]}):
+    for nonsense in ({"integers": np.ones(3)}, {"integers": 3}, {}, {"confirmations": [1]}):
         with pytest.raises(SecureSumError, match="none of them decrypted it"):
             network.server.total("t", sent, lambda phase, messages: {"p00": nonsense})  # noqa: B023
         assert network.server.wrong == ("p00",)

@@ -25,6 +25,7 @@ from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.compression import UpdateCoder
 from autofgl.runtime.details import from_units, objective_kinds, to_units
 from autofgl.runtime.device import fetch, send
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
@@ -34,7 +35,6 @@ from autofgl.runtime.state import restore_state, saved_state
 from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step
-from autofgl.secure import SumClient
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.tasks.counts import prediction_counts
 from autofgl.tasks.figures import objective_value
@@ -185,15 +185,16 @@ class SharedSuperNet:
         self._last = (payload["generation"], payload["step"])
         return self._last
 
-    def take(self, payload: Payload, sums: SumClient, checked: bool) -> Payload:
+    def take(self, payload: Payload, coder: UpdateCoder, checked: bool) -> Payload:
         """One step along the sum of the last gradients, if there is one; says so if it is refused.
 
         It is ``checked`` where the server sees sums alone.
         """
         if "gradient" in payload:
-            opened = sums.open(payload["gradient"])
+            opened = coder.open(payload["gradient"])
             if checked and not plausible_gradient(opened):
                 return {"refused": True}
+            coder.observe(opened)
             self.apply(average(opened))
         return {}
 
@@ -314,8 +315,7 @@ class FLAGCNSClient(RoundClient):
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(mean, share) | own_vote(mean, self._secure)
         told = {"totals": payload["totals"], "codes": payload["codes"]}
-        sent = self.contribute(tag, update, reveal="parties", told=told)
-        return {**refused, "gradient": sent}
+        return {**refused, "gradient": self.contribute_for_clients(tag, update, told)}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
@@ -361,7 +361,7 @@ class FLAGCNSClient(RoundClient):
         """A step, if there is one; losses under the former weights are forgotten."""
         if "gradient" in payload:
             self._memo.clear()
-        return self._supernet.take(payload, self.sums, self._secure != "none")
+        return self._supernet.take(payload, self.coder, self._secure != "none")
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
         """Own losses and correct predictions of codes, over the federation's validation nodes, and

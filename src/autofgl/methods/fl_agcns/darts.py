@@ -126,8 +126,7 @@ class DartsClient(RoundClient):
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(gradient, share) | own_vote(gradient, self._secure)
         told = {"totals": payload["totals"], "logits": payload["logits"]}
-        sent = self.contribute(tag, update, reveal="parties", told=told)
-        return {**refused, "gradient": sent}
+        return {**refused, "gradient": self.contribute_for_clients(tag, update, told)}
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits; with
@@ -160,7 +159,7 @@ class DartsClient(RoundClient):
         return 1.0 if self.private else counts
 
     def _take_gradient(self, payload: Payload) -> Payload:
-        return self._supernet.take(payload, self.sums, self._secure != "none")
+        return self._supernet.take(payload, self.coder, self._secure != "none")
 
     def _scores(
         self, logits: Tensor, nodes: Tensor, generator: torch.Generator | None = None

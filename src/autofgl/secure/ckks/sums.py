@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
+    Grid,
     Payload,
     Reveal,
     SecureSumError,
@@ -40,13 +41,13 @@ from autofgl.secure.ckks.parallel import ParallelAdder, ParallelCipher
 from autofgl.secure.contributions import (
     FixedPoint,
     Header,
-    flatten,
     take_bytes_by_name,
     take_field,
     take_names,
     usual_header,
 )
 from autofgl.secure.keys import KeyedClient, KeyedServer
+from autofgl.secure.packing import Packing
 from autofgl.secure.shares.client import too_few
 from autofgl.secure.shares.groups import threshold_of
 from autofgl.secure.shares.masks import add_stream, subtract_stream
@@ -145,14 +146,17 @@ class CkksClient(KeyedClient):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
+        grid: Grid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
-        layout, flat = flatten(vectors)
-        header = Header(tag, self._ring.session, reveal, self._fixed_point.fraction_bits, layout)
+        layout, integers = self._fixed_point.encode_vectors(vectors, grid)
+        bits, shown = self._fixed_point.fraction_bits, grid
+        if grid is not None and reveal == "parties":
+            shown = grid.without_steps()
+        header = Header(tag, self._ring.session, reveal, bits, layout, shown)
         fields = header.to_payload()
         masks, code = self._masks(header), 0
-        integers = self._fixed_point.encode(flat)
         self._note(header, vectors, active)
         if active:
             code = self._broadcasts[tag] = masks.code(told)
@@ -162,12 +166,17 @@ class CkksClient(KeyedClient):
         masked = masks.mask(np.append(integers, [np.int64(active), code]), position)
         return {**fields, "ciphertexts": self._ready().encrypt(masked)}
 
-    def open(self, sealed: Payload) -> SumVectors:
+    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         if header.reveal != "parties":
             raise SumRefused(f"'{header.tag}' is not a sum for the parties")
-        return header.layout.split(self._read(header, sealed, self._view(header, sealed)))
+        integers = self._read(header, sealed, self._view(header, sealed))
+        return self._fixed_point.decode_vectors(header, integers, grid)
+
+    def packing(self, least: int, reveal: Reveal) -> Packing:  # noqa: ARG002
+        """See :class:`autofgl.secure.SumClient`."""
+        return self._fixed_point.packing_for(least)
 
     def _forget(self) -> None:
         super()._forget()
@@ -195,7 +204,7 @@ class CkksClient(KeyedClient):
                 f"its contributors, {confirmed} did"
             )
         self._decrypted.add(header.tag)
-        return {"values": self._read(header, message, view)}
+        return {"integers": self._read(header, message, view)}
 
     def _server_header(self, message: Payload) -> Header:
         """The header of a sum that this party contributed to for the server to read."""
@@ -225,10 +234,11 @@ class CkksClient(KeyedClient):
             )
         return view
 
-    def _read(self, header: Header, message: Payload, view: SumView) -> NDArray[np.float64]:
+    def _read(self, header: Header, message: Payload, view: SumView) -> NDArray[np.int64]:
         """The sum, if it is that of these contributors under this very header."""
         ciphertexts = take_field(message, "ciphertexts", list)
-        sums = self._ready().decrypt(ciphertexts, header.layout.size + _MORE)
+        size = self._fixed_point.size(header)
+        sums = self._ready().decrypt(ciphertexts, size + _MORE)
         positions = [self._ring.roster.index(name) for name in view.contributors]
         masks = self._masks(header)
         integers = masks.unmask(sums, positions)
@@ -239,7 +249,7 @@ class CkksClient(KeyedClient):
             codes, active * self._broadcasts[header.tag]
         ):
             raise SumRefused(f"'{header.tag}': the server sent the parties different things")
-        return self._fixed_point.decode(integers[:-2])
+        return integers[:-2]
 
     def _masks(self, header: Header) -> SumMasks:
         digest, group_key = header.digest.hex(), self._ring.group_key
@@ -257,6 +267,9 @@ class CkksServer(KeyedServer):
 
     def __init__(self, settings: SumSettings) -> None:
         super().__init__(settings, threshold_of(settings))
+        count = len(settings.parties)
+        bits = settings.precision(FRACTION_BITS)
+        self._fixed_point = FixedPoint(bits, capacity(count), count)
         self._adder: ParallelAdder | None = None
 
     def setup(self, ask: Ask) -> None:
@@ -267,7 +280,7 @@ class CkksServer(KeyedServer):
     def total(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Total:
         """See :class:`autofgl.secure.SumServer`."""
         header, message = self._add(tag, "server", contributions)
-        size = header.layout.size
+        size = self._fixed_point.size(header)
         contributors = tuple(message["contributors"])
         question = {**header.to_payload(), "contributors": message["contributors"]}
         confirmed = ask("confirm", dict.fromkeys(contributors, question))
@@ -276,9 +289,10 @@ class CkksServer(KeyedServer):
                 continue
             codes = {peer: _code_for(name, answer) for peer, answer in confirmed.items()}
             answers = ask("decrypt", {name: {**message, "confirmations": codes}})
-            values = answers.get(name, {}).get("values")
-            if type(values) is np.ndarray and values.dtype == np.float64 and values.size == size:
-                return Total(header.layout.split(values.reshape(-1)), contributors, self.wrong)
+            sums = answers.get(name, {}).get("integers")
+            if type(sums) is np.ndarray and sums.dtype == np.int64 and sums.shape == (size,):
+                vectors = self._fixed_point.decode_vectors(header, sums)
+                return Total(vectors, contributors, self.wrong)
             if name in answers:
                 self.wrong += (name,)
         raise SumNotOpened(
@@ -301,7 +315,7 @@ class CkksServer(KeyedServer):
         names = [name for name in roster if name in sent and name not in wrong]
         summed = self._adder.add(
             [take_field(sent[name], "ciphertexts", list) for name in names],
-            header.layout.size + _MORE,
+            self._fixed_point.size(header) + _MORE,
         )
         self._note_contributors(tag, names)
         return header, {**header.to_payload(), "contributors": names, "ciphertexts": summed}

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure import Array, Ask, Payload, Reveal, SecureSumError, SumRefused, SumSettings
+from autofgl.secure import (
+    Array,
+    Ask,
+    Grid,
+    Payload,
+    Reveal,
+    SecureSumError,
+    SumRefused,
+    SumSettings,
+)
 from autofgl.secure.contributions import take_bytes_by_name, take_field, take_words
 from autofgl.secure.shares.client import ACTIVE, IDLE, MaskedClient, require_enough
 from autofgl.secure.shares.groups import SumGroup
@@ -34,9 +43,10 @@ class AdditiveClient(MaskedClient):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
+        grid: Grid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        header, own = self._encode(tag, vectors, reveal)
+        header, own = self._encode(tag, vectors, reveal, grid)
         fields = header.to_payload()
         self._note(header, vectors, active)
         keys = {peer: os.urandom(KEY_BYTES) for peer in self._ring.peers}
@@ -99,7 +109,7 @@ class AdditiveServer(MaskedServer):
                 f"'{tag}' is lost with {', '.join(missing)}: additive sharing needs all parties; "
                 "secure mode 'shares' does not"
             )
-        total = np.zeros(header.layout.size, np.uint64)
+        total = np.zeros(self._words.size(header), np.uint64)
         for name in roster:
-            total += take_words(answers[name], "words", header.layout.size)
+            total += take_words(answers[name], "words", total.size)
         return MaskedSum(total, header, roster)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autofgl.errors import UserError
 from autofgl.secure import (
     Array,
+    Grid,
     Payload,
     Reveal,
     SecureSumError,
@@ -20,13 +21,13 @@ from autofgl.secure import (
 )
 from autofgl.secure.contributions import (
     Header,
-    flatten,
     take_bytes_by_name,
     take_field,
     take_names,
     take_words,
 )
 from autofgl.secure.keys import KeyedClient, bind_parts
+from autofgl.secure.packing import Packing
 from autofgl.secure.shares.dealing import Deal, deal_secret, open_share
 from autofgl.secure.shares.groups import SumGroup, groups_of, threshold_of
 from autofgl.secure.shares.masks import (
@@ -91,30 +92,35 @@ class MaskedClient(KeyedClient):
                 f"and there are {len(self._group.members)} that it sums with"
             )
 
+    def packing(self, least: int, reveal: Reveal) -> Packing:
+        """See :class:`autofgl.secure.SumClient`."""
+        return self._words.fixed_point[reveal].packing_for(least)
+
     def _encode(
-        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal
+        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal, grid: Grid | None
     ) -> tuple[Header, NDArray[np.uint64]]:
         """The header of a contribution, and its words without masks but that of the group."""
         self._require_new(tag)
-        layout, flat = flatten(vectors)
-        words = self._words.encode(
-            flat, self._mask(self._group, tag) if reveal == "parties" else None
-        )
-        return Header(tag, self._ring.session, reveal, self._words.fraction_bits, layout), words
+        mask = self._mask(self._group, tag) if reveal == "parties" else None
+        layout, words = self._words.encode(vectors, grid, mask)
+        bits, told = self._words.fraction_bits, grid
+        if grid is not None and reveal == "parties":
+            told = grid.without_steps()
+        return Header(tag, self._ring.session, reveal, bits, layout, told), words
 
-    def open(self, sealed: Payload) -> SumVectors:
+    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         contributors = set(take_names(sealed, "contributors"))
         if not contributors <= set(self._ring.roster):
             raise SecureSumError(f"'{header.tag}' names contributors that are not in the roster")
-        words = take_words(sealed, "words", header.layout.size)
+        words = take_words(sealed, "words", self._words.size(header))
         counts = {
             self._mask(group, header.tag): len(contributors.intersection(group.members))
             for group in self._groups
             if not contributors.isdisjoint(group.members)
         }
-        return header.layout.split(self._words.decode_for_parties(words, counts))
+        return self._words.decode_for_parties(header, words, counts, grid)
 
     def _mask(self, group: SumGroup, tag: str) -> bytes:
         """The key of what keeps a sum of a group from the server, another one for each group."""
@@ -167,9 +173,10 @@ class SharesClient(MaskedClient):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
+        grid: Grid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        header, words = self._encode(tag, vectors, reveal)
+        header, words = self._encode(tag, vectors, reveal, grid)
         fields = header.to_payload()
         self._note(header, vectors, active)
         secret = random_secret()
@@ -189,9 +196,9 @@ class SharesClient(MaskedClient):
             del self._sums[next(iter(self._sums))]
         return {**fields, "words": words, **dealt}
 
-    def open(self, sealed: Payload) -> SumVectors:
+    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
-        found = super().open(sealed)
+        found = super().open(sealed, grid)
         header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
         view = self._own_view(header.tag, header.digest, names)
         if view.contributors and self._ledger.get(view.tag, VIEW) not in (None, view.digest.hex()):

@@ -10,8 +10,15 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
-from autofgl.secure import SecureSumError, SumSettings
-from autofgl.secure.contributions import FixedPoint
+from autofgl.secure import (
+    Array,
+    Grid,
+    Reveal,
+    SecureSumError,
+    SumSettings,
+    SumVectors,
+)
+from autofgl.secure.contributions import FixedPoint, Header, Layout
 from autofgl.secure.keys import bind_parts
 
 #: Steps of 2**-40 are finer than a float32 of magnitude 2**-16 can tell apart.
@@ -61,34 +68,52 @@ class Words:
         count = len(settings.parties)
         self.fraction_bits = settings.precision(FRACTION_BITS)
         self.guard = count.bit_length() - 1
-        self._for_server = FixedPoint(self.fraction_bits, 2**63 - 1, count)
-        self._for_parties = FixedPoint(self.fraction_bits, (2**63 - 1) >> self.guard, count)
+        self.fixed_point: dict[Reveal, FixedPoint] = {
+            "server": FixedPoint(self.fraction_bits, 2**63 - 1, count),
+            "parties": FixedPoint(self.fraction_bits, (2**63 - 1) >> self.guard, count),
+        }
+
+    def size(self, header: Header) -> int:
+        """Words that a sum takes."""
+        return self._coding(header).size(header)
 
     def encode(
-        self, values: NDArray[np.float64], group_key: bytes | None = None
-    ) -> NDArray[np.uint64]:
+        self,
+        vectors: Mapping[str, Array],
+        grid: Grid | None = None,
+        group_key: bytes | None = None,
+    ) -> tuple[Layout, NDArray[np.uint64]]:
         """Words whose sum the server can read, or only the holders of a key."""
-        if group_key is None:
-            return self._for_server.encode(values).view(np.uint64)
-        words = self._for_parties.encode(values).view(np.uint64)
-        words <<= np.uint64(self.guard)
-        add_stream(words, group_key)
-        return words
+        fixed_point = self.fixed_point["server" if group_key is None else "parties"]
+        layout, integers = fixed_point.encode_vectors(vectors, grid)
+        words = integers.view(np.uint64)
+        if group_key is not None:
+            words <<= np.uint64(self.guard)
+            add_stream(words, group_key)
+        return layout, words
 
-    def decode(self, words: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """The values of a sum that the server can read."""
-        return self._for_server.decode(words.view(np.int64))
+    def decode(self, header: Header, words: NDArray[np.uint64]) -> SumVectors:
+        """The vectors of a sum that the server can read."""
+        return self._coding(header).decode_vectors(header, words.view(np.int64))
 
     def decode_for_parties(
-        self, words: NDArray[np.uint64], contributors: Mapping[bytes, int]
-    ) -> NDArray[np.float64]:
-        """The values of a sum that only holders of keys can read; how many used each key."""
+        self,
+        header: Header,
+        words: NDArray[np.uint64],
+        contributors: Mapping[bytes, int],
+        grid: Grid | None = None,
+    ) -> SumVectors:
+        """The vectors of a sum that only holders of keys can read; how many used each key."""
         words = words.copy()
         for key, count in contributors.items():
             mask = np.zeros_like(words)
             add_stream(mask, key)
             words -= mask * np.uint64(count)
-        return self._for_parties.decode(words.view(np.int64) >> self.guard)
+        integers = words.view(np.int64) >> self.guard
+        return self.fixed_point["parties"].decode_vectors(header, integers, grid)
+
+    def _coding(self, header: Header) -> FixedPoint:
+        return self.fixed_point["server" if header.reveal == "server" else "parties"]
 
 
 def self_mask_key(secret: bytes) -> bytes:

@@ -70,7 +70,7 @@ class MaskedServer(KeyedServer):
         """See :class:`autofgl.secure.SumServer`."""
         self.wrong = ()
         found = self._sum(tag, "server", contributions, ask)
-        vectors = found.header.layout.split(self._words.decode(found.words))
+        vectors = self._words.decode(found.header, found.words)
         return Total(vectors, found.contributors, self.wrong)
 
     def seal(self, tag: str, contributions: Mapping[str, Payload], ask: Ask) -> Payload:
@@ -100,7 +100,10 @@ class SharesServer(MaskedServer):
         sent = self._noted(tag, contributions)
         header, wrong = usual_header(tag, reveal, self._session.name, sent, roster, self._fewest)
         good = {name: sent[name] for name in roster if name in sent and name not in wrong}
-        openings = [Opening(tag, header, group, roster, good, again) for group in self._groups]
+        size = self._words.size(header)
+        openings = [
+            Opening(tag, header, size, group, roster, good, again) for group in self._groups
+        ]
         try:
             sums = self._open(tag, openings, ask)
         finally:
@@ -111,7 +114,7 @@ class SharesServer(MaskedServer):
         if again and left != set(sent):
             raise SumNotOpened(self._bound(tag, set(sent) - left))
         self._note_contributors(tag, left, LEFT_OUT)
-        total = np.zeros(header.layout.size, np.uint64)
+        total = np.zeros(size, np.uint64)
         for words in sums.values():
             total += words
         return MaskedSum(total, header, tuple(name for name in roster if name in left))
@@ -193,13 +196,14 @@ class Opening:
         self,
         tag: str,
         header: Header,
+        size: int,
         group: SumGroup,
         roster: tuple[str, ...],
         contributions: Mapping[str, Payload],
         again: bool,
     ) -> None:
         members = set(group.members)
-        self._tag, self._header, self._again = tag, header, again
+        self._tag, self._header, self._size, self._again = tag, header, size, again
         self._threshold = group.threshold
         self._roster = tuple(name for name in roster if name in members)
         self._sent: dict[str, Payload] = {}
@@ -307,7 +311,7 @@ class Opening:
             raise SumNotOpened(
                 f"'{self._tag}' cannot be opened: {error}", wrong=error.wrong
             ) from error
-        total = np.zeros(self._header.layout.size, np.uint64)
+        total = np.zeros(self._size, np.uint64)
         for name in self.left:
             total += self._sent[name]["words"]
             subtract_stream(total, self_mask_key(secrets[name]))
@@ -335,7 +339,7 @@ class Opening:
         return True
 
     def _contribution(self, message: Payload) -> None:
-        take_words(message, "words", self._header.layout.size)
+        take_words(message, "words", self._size)
         check_dealt(message)
 
     def _cover(self, message: Payload) -> None:

@@ -1,0 +1,83 @@
+"""Several small numbers in one integer, so that a sum of such integers holds all the sums.
+
+Vectors whose values are whole multiples of a step need few bits. With k_j one of them and b bits
+for each, an integer of w bits takes w // b of them::
+
+    x = sum over j of k_j * 2**(b * j),  |k_j| <= K
+
+The sum of n such integers has the sums of the k_j as its digits, from -2**(b - 1) on, if n * K is
+less than 2**(b - 1): nothing is ever carried from one digit into the next. So whatever a secure
+mode does to integers, masks or ciphertexts, costs a fraction, and the sums are exact.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autofgl.secure import Array, Grid, SecureSumError
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Digits of ``bits`` in integers of ``word`` bits, for sums of so many parties."""
+
+    word: int
+    bits: int
+    parties: int
+
+    @classmethod
+    def of(cls, word: int, parties: int, least: int) -> "Packing":
+        """As many digits in an integer as leave each party multiples up to ``least``; they share
+        the bits that are left.
+        """
+        bits = 1 + (parties * least).bit_length()
+        return cls(word, word // (word // bits), parties)
+
+    @property
+    def most(self) -> int:
+        """Largest multiple of a party."""
+        return ((1 << (self.bits - 1)) - 1) // self.parties
+
+    @property
+    def digits(self) -> int:
+        """Digits of an integer."""
+        return self.word // self.bits
+
+    def size(self, values: int) -> int:
+        """Integers that so many values take."""
+        return -(-values // self.digits)
+
+    def pack(self, multiples: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The integers; the first digits of all of them come first."""
+        planes = np.zeros((self.digits, self.size(multiples.size)), np.int64)
+        planes.reshape(-1)[: multiples.size] = multiples
+        packed: NDArray[np.int64] = planes[0].copy()
+        for place, plane in enumerate(planes[1:], start=1):
+            packed += plane << (self.bits * place)
+        return packed
+
+    def unpack(self, sums: NDArray[np.int64], values: int) -> NDArray[np.int64]:
+        """The sums of so many values."""
+        planes = np.empty((self.digits, sums.size), np.int64)
+        rest, spare = sums.astype(np.int64), 64 - self.bits
+        for plane in planes:
+            plane[:] = (rest << spare) >> spare
+            rest -= plane
+            rest >>= self.bits
+        return planes.reshape(-1)[:values]
+
+
+def multiples_of(vectors: Mapping[str, Array], grid: Grid, most: int) -> NDArray[np.int64]:
+    """The multiples of their steps that vectors on a grid are, in order, up to ``most``."""
+    found = [np.zeros(0)]
+    for name in sorted(grid.steps.keys() & vectors.keys()):
+        values = np.asarray(vectors[name], np.float64).reshape(-1) / grid.steps[name]
+        if not (np.abs(values) <= most + 0.5).all():
+            raise SecureSumError(
+                f"'{name}' holds values beyond {most} steps of {grid.steps[name]:.3g}, which would "
+                "overflow"
+            )
+        found.append(np.rint(values))
+    return np.concatenate(found).astype(np.int64)
