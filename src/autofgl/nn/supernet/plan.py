@@ -56,6 +56,8 @@ class Plan:
         position: Index into ``networks`` of each member of the population.
         members: For each network, the paths whose outputs are averaged.
         outputs: Output activations, each with the range of networks that it has.
+        fusion: Whose outputs are averaged.
+        own: Layer types from outside the package.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Plan:
         fusion: Fusion = "all",
         own: Mapping[str, str] | None = None,
     ) -> None:
-        self._own = own
+        self.fusion, self.own = fusion, own
         short = [Genotype(g.input, g.existing, g.output) for g in population]
         self.networks = sorted(set(short), key=lambda g: (g.output, g.input, str(g)))
         place = {genotype: index for index, genotype in enumerate(self.networks)}
@@ -103,7 +105,7 @@ class Plan:
         radii = [0] * (first + len(self.steps))
         for offset in range(len(self.steps) - 1, -1, -1):
             step = self.steps[offset]
-            kind = layer_type(step.type, self._own)
+            kind = layer_type(step.type, self.own)
             needed = _EVERYTHING if kind.whole else radii[first + offset] + kind.hops
             radii[step.parent] = max(radii[step.parent], needed)
         return radii
@@ -121,7 +123,7 @@ class Plan:
             together[step.layer, step.type, previous, radius].append(path)
         groups = []
         for key, members in sorted(together.items()):
-            kind = layer_type(key[1], self._own)
+            kind = layer_type(key[1], self.own)
             pieces = [[path] for path in members] if kind.whole else _pieces(members, kind.per_edge)
             hops = limit if kind.whole else kind.hops
             for paths in pieces:
