@@ -60,7 +60,7 @@ class SearchNodes:
         if not self._batch and too_large(graph, settings):
             self._batch, self._fanouts = BATCH, list(FANOUTS)
             self._tell(graph, settings)
-        self._sample = settings.val_sample or self._batch
+        self._sample = settings.val_sample or 2 * self._batch
         self._loss: NodeLosses | None = None
 
     def _tell(self, graph: ClientGraph, settings: FLAGCNSSettings) -> None:
@@ -68,7 +68,7 @@ class SearchNodes:
         warnings.warn(
             f"{graph.name}: {graph.num_nodes} nodes are too many for the SuperNet at once with "
             f"search_memory={settings.search_memory}: its steps take batch={BATCH} "
-            f"fanout={fanout}, and codes are compared on {settings.val_sample or BATCH} "
+            f"fanout={fanout}, and codes are compared on {settings.val_sample or 2 * BATCH} "
             "validation nodes",
             GraphNotice,
             stacklevel=2,

@@ -91,8 +91,8 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     fanout=5,5. The SuperNet looks as many hops far as fanout has numbers"""
     val_sample: Whole = 0
     """validation nodes of a client that codes are compared on until the finalists, a random sample
-    that stays the same; 0: all, or as many as batch has if the SuperNet takes mini-batches"""
-    search_memory: Count = 256
+    that stays the same; 0: all, or twice as many as batch has if the SuperNet takes mini-batches"""
+    search_memory: Count = 160
     """megabytes that the SuperNet of a client may hold at a time: a population that takes more is
     computed in parts"""
     population: int = Field(60, ge=2)

@@ -266,7 +266,8 @@ class SuperNet(nn.Module):
     ) -> tuple[Tensor, Sweep]:
         """Stage 1 for all input activations in use, ``[nodes, inputs, C]``, and stage 2."""
         start = torch.stack(self.input_stage(receptive_field.features, plan.inputs, generator), 1)
-        groups = plan.groups(receptive_field.limit, self.per_predecessor)
+        field = receptive_field
+        groups = plan.groups(field.limit, self.per_predecessor, field.copies)
         run = partial(self._run, receptive_field=receptive_field, generator=generator)
         return start, Sweep(start.detach(), groups, receptive_field, run, differentiable)
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from autofgl.nn.features import InputFeatures, NodeInput
+from autofgl.nn.features import InputFeatures, NodeInput, SelectedRows
 from autofgl.nn.kernels.operation import constants
 from autofgl.nn.sampling.subgraphs import Subgraph
 from autofgl.nn.structure import Structure
@@ -28,6 +28,8 @@ NodeLosses: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 #: A radius within which this share of all reachable nodes lies is taken for the largest.
 _NEARLY_ALL = 0.85
+#: More edges are listed once only.
+_MANY_EDGES = 1 << 15
 #: Fewer measured nodes are not halved.
 _FEWEST = 16
 
@@ -99,6 +101,13 @@ class ReceptiveField:
         """Number of nodes within a radius."""
         return self._sizes[min(radius, self.limit)]
 
+    @property
+    def copies(self) -> int:
+        """How often edges may be listed side by side, for layers with weights of their own for
+        every edge: on a large graph one input alone keeps a core busy.
+        """
+        return 1 if self.edges(self.limit) > _MANY_EDGES else 4
+
     def edges(self, radius: int) -> int:
         """Number of edges to nodes within a radius, with a self loop for each."""
         rows = self.size(radius)
@@ -106,9 +115,7 @@ class ReceptiveField:
 
     @cached_property
     def _halves(self) -> list[ReceptiveField]:
-        """The fields of both halves of the measured nodes; none where these reach as much as all,
-        or were drawn.
-        """
+        """The fields of both halves of the measured nodes."""
         if self._origin is None or self.measured < _FEWEST:
             return []
         bounds = [0, self.measured // 2, self.measured]
@@ -120,12 +127,11 @@ class ReceptiveField:
             for side in sides:
                 parts = [part[torch.isin(part, side)] for part in whole]
                 fields.append(ReceptiveField(self._x, structure, labels, parts, self.device))
-        largest = max(field.size(field.limit) for field in fields)
-        return fields if largest < _NEARLY_ALL * self.size(self.limit) else []
+            return fields
 
     def halves(self) -> list[ReceptiveField]:
-        """Two fields with half of the measured nodes each, laid out once; none where that would
-        save nothing.
+        """Two fields with half of the measured nodes each, laid out once; none of a subgraph, or
+        where there are few nodes.
         """
         for half in self._halves:
             half.node_loss = self.node_loss
@@ -133,7 +139,12 @@ class ReceptiveField:
 
     @cached_property
     def features(self) -> InputFeatures:
-        """Features of all reachable nodes, nearest first."""
+        """Features of all reachable nodes, nearest first; dense ones exist once, where these are
+        most of the nodes.
+        """
+        most = 2 * len(self._order) > self._x.shape[0]
+        if most and isinstance(self._x.matrix, Tensor):
+            return SelectedRows(self._x.to(self.device), self._order.to(self.device))
         return self._x.rows(self._order).to(self.device)
 
     def structure(self, radius: int, copies: int) -> Structure:
