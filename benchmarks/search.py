@@ -159,8 +159,8 @@ class NaiveClient(FLAGCNSClient):
             weight_decay=settings.search_weight_decay,
         )
         masks = (data.graph.train_mask, data.graph.val_mask)
-        nodes = (Nodes(torch.from_numpy(np.flatnonzero(mask))) for mask in masks)
-        self._nodes = cast(Any, AllNodes(*nodes))
+        train, val = (Nodes(torch.from_numpy(np.flatnonzero(mask))) for mask in masks)
+        self._nodes = cast(Any, AllNodes(train, val))
 
 
 class NaiveFLAGCNS(FLAGCNS):

@@ -83,7 +83,7 @@ class PrefixStructure(_View):
         return self._cut(self._edges, self._whole.sum)
 
     @cached_property
-    def end_degrees(self) -> Tensor:  # type: ignore[override]
+    def end_degrees(self) -> Tensor:
         """Those of the whole, which knows them even where its edges are a sample."""
         with constants():
             return self._whole.end_degrees[: self._edges.nnz]
@@ -149,7 +149,7 @@ class StackedStructure(_View):
         return StackedOperator(self._single.mean, self._copies)
 
     @cached_property
-    def end_degrees(self) -> Tensor:  # type: ignore[override]
+    def end_degrees(self) -> Tensor:
         """The single structure's, for every copy."""
         with constants():
             pattern = self._single.unweighted_symmetric.pattern
