@@ -74,6 +74,29 @@ class Nodes:
         return len(self.index)
 
 
+@dataclass(frozen=True)
+class AllNodes:
+    """All nodes of a client; stands for what chooses among them."""
+
+    train: Nodes
+    val_field: Nodes
+    val_weight: float = 1.0
+
+    @property
+    def train_nodes(self) -> int:
+        return self.train.measured
+
+    @property
+    def val_nodes(self) -> int:
+        return self.val_field.measured
+
+    def train_field(self, *_at: int) -> Nodes:
+        return self.train
+
+    def weigh(self, loss: Any) -> None:
+        """The loss is always cross-entropy."""
+
+
 class OneByOne(Naive):
     """The naive SuperNet with the interface of ours."""
 
@@ -135,10 +158,9 @@ class NaiveClient(FLAGCNSClient):
             lr=settings.search_lr or settings.lr,
             weight_decay=settings.search_weight_decay,
         )
-        self._train_field, self._val_field = (
-            cast(Any, Nodes(torch.from_numpy(np.flatnonzero(mask))))
-            for mask in (data.graph.train_mask, data.graph.val_mask)
-        )
+        masks = (data.graph.train_mask, data.graph.val_mask)
+        train, val = (Nodes(torch.from_numpy(np.flatnonzero(mask))) for mask in masks)
+        self._nodes = cast(Any, AllNodes(train, val))
 
 
 class NaiveFLAGCNS(FLAGCNS):

@@ -52,6 +52,7 @@ CASES += [("graphfl-ga", {**SMALL_GA, "mode": "parallel", "adopt_after": 2})]
 BATCHES: dict[str, str | float] = {"batch": 8, "fanout": "3,2"}
 CASES += [("fedavg", {**BATCHES, "aggregate": "parameters"}), ("fedavg", BATCHES)]
 CASES += [(name, {**SMALL.get(name, {}), **BATCHES}) for name in ("separate", "sfgnn", "fl-random")]
+CASES += [("fl-agcns", {**SMALL_SEARCH, **BATCHES, "val_sample": 5})]
 LEARNED: dict[str, str | float] = {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2}
 CASES += [("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
 RARE: dict[str, str | float] = {"objective": "auroc", "class_weight": "balanced"}

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from autofgl.nn.features import InputFeatures
+from autofgl.nn.features import InputFeatures, SelectedRows
 from autofgl.nn.kernels.dropout import dropout
 
 ARRAY = np.array([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 0], [1, 1, 1, 1]], np.float32)
@@ -68,3 +68,21 @@ def test_no_rows_and_no_columns() -> None:
 def test_unsorted_and_repeated_entries() -> None:
     x = sp.csr_array((np.ones(3, np.float32), [2, 0, 2], [0, 3, 3]), shape=(2, 3))
     assert InputFeatures.from_client(x).to_dense().tolist() == [[1, 0, 2], [0, 0, 0]]
+
+
+def test_selected_rows_are_those_rows_without_a_copy() -> None:
+    generator = torch.Generator().manual_seed(0)
+    whole = InputFeatures(torch.randn(6, 4, generator=generator))
+    index = torch.tensor([4, 0, 5])
+    selected, copied = SelectedRows(whole, index), whole.rows(index)
+    assert selected.matrix is whole.matrix
+    assert selected.shape == copied.shape
+    weight = torch.randn(4, 3, generator=generator, requires_grad=True)
+    torch.testing.assert_close(selected @ weight, copied @ weight)
+    gradients = [torch.autograd.grad((x @ weight).sum(), weight)[0] for x in (selected, copied)]
+    torch.testing.assert_close(*gradients)
+    again = torch.tensor([2, 1])
+    torch.testing.assert_close(selected.rows(again).to_dense(), copied.rows(again).to_dense())
+    torch.testing.assert_close(selected.to_dense(), copied.to_dense())
+    dropped = selected.dropout(0.5, torch.Generator().manual_seed(1)).to_dense()
+    assert torch.equal(dropped[dropped != 0], 2 * copied.to_dense()[dropped != 0])

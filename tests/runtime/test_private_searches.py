@@ -135,7 +135,7 @@ class TestAgcnsClient:
     def test_what_it_tells_has_a_bound_and_no_size(self, party: Any) -> None:
         told = party._figures(self.method.search.population, {"totals": [1, 1, 1]})
         assert set(told) == {"losses"}
-        nodes = party._val_field.measured
+        nodes = party._nodes.val_field.measured
         assert nodes > 1
         sums, _ = party._evaluated(self.method.search.population)
         exact = sums[:, 0] / nodes

@@ -113,6 +113,42 @@ class InputFeatures:
         return self.matrix if isinstance(self.matrix, Tensor) else self.matrix.to_dense()
 
 
+class SelectedRows(InputFeatures):
+    """Some rows of dense features, without a copy of them: the product is made with all rows, of
+    which these are taken.
+    """
+
+    def __init__(self, whole: InputFeatures, index: Tensor) -> None:
+        super().__init__(whole.matrix)
+        self._index = index
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(m, F)``."""
+        return len(self._index), self.matrix.shape[1]
+
+    def __matmul__(self, weight: Tensor) -> Tensor:
+        """``[m, F] @ [F, k] -> [m, k]``, differentiable in the weight."""
+        return (self.matrix @ weight).index_select(0, self._index)
+
+    def to(self, device: torch.device) -> InputFeatures:
+        """The same on a device."""
+        whole = InputFeatures(self.matrix).to(device)
+        return SelectedRows(whole, self._index.to(device))
+
+    def rows(self, index: Tensor) -> InputFeatures:
+        """The features of some of these nodes."""
+        return InputFeatures(self.matrix).rows(self._index.index_select(0, index))
+
+    def dropout(self, p: float, generator: Rng = None) -> InputFeatures:
+        """The features after dropout."""
+        return SelectedRows(InputFeatures(self.matrix).dropout(p, generator), self._index)
+
+    def to_dense(self) -> Tensor:
+        """The features as a dense tensor ``[m, F]``."""
+        return InputFeatures(self.matrix).to_dense().index_select(0, self._index)
+
+
 #: What a layer that begins with a linear map accepts.
 NodeInput: TypeAlias = Tensor | InputFeatures
 

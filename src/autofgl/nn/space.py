@@ -35,6 +35,9 @@ ACTIVATIONS = ("sigmoid", "tanh", "relu", "softmax", "identity")
 #: Genes as integers, ``[2L + 2]``.
 Code = npt.NDArray[np.int64]
 
+#: Codes that a space remembers the architectures of: a search asks for the same ones all the time.
+_MOST_DECODED = 4096
+
 #: Which layers' outputs are averaged: all existing ones, or those that feed no other layer.
 Fusion = Literal["all", "leaves"]
 
@@ -123,6 +126,7 @@ class Space:
         self.types = _checked("layer type", names, (*LAYER_TYPES, *self.own))
         self.activations = _checked("activation", activations, ACTIVATIONS)
         self.stop = stop
+        self._decoded: dict[Any, Genotype] = {}
 
     @property
     def cardinalities(self) -> Code:
@@ -162,6 +166,15 @@ class Space:
     def decode(self, code: npt.ArrayLike) -> Genotype:
         """The genotype of integers ``[2L + 2]``; a :class:`UserError` if they are none."""
         genes = np.asarray(code)
+        key = (genes.dtype.char, genes.shape, genes.tobytes())
+        if key not in self._decoded:
+            genotype = self._decode(genes)
+            if len(self._decoded) >= _MOST_DECODED:
+                self._decoded.clear()
+            self._decoded[key] = genotype
+        return self._decoded[key]
+
+    def _decode(self, genes: npt.NDArray[Any]) -> Genotype:
         limits = self.cardinalities
         if genes.shape != limits.shape or not np.issubdtype(genes.dtype, np.integer):
             raise UserError(

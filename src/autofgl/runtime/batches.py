@@ -59,24 +59,30 @@ class MiniBatches:
     def epoch(self, seed: int, *names: str | int) -> Iterator[Batch]:
         """All nodes, in batches."""
         rng = numpy_generator(seed, "batches", *names)
-        for chosen in self._cut(rng):
+        for chosen in _cut(len(self._nodes), self._size, rng):
             yield self._batch(chosen, rng)
 
     def at(self, round_: int, seed: int, name: str) -> Batch:
         """One batch for a round: rounds go through an epoch's batches one by one."""
-        epoch, index = divmod(round_ - 1, len(self))
-        chosen = self._cut(numpy_generator(seed, "epoch", name, epoch))[index]
+        chosen = batch_at(len(self._nodes), self._size, round_, seed, name)
         return self._batch(chosen, numpy_generator(seed, "neighbors", name, round_))
-
-    def _cut(self, rng: np.random.Generator) -> list[Ints]:
-        order = rng.permutation(len(self._nodes))
-        return [order[begin : begin + self._size] for begin in range(0, len(order), self._size)]
 
     def _batch(self, chosen: Ints, rng: np.random.Generator) -> Batch:
         part = self._sampler.draw(self._nodes[chosen], rng)
         features, labels = self._features.rows(part.nodes), self._labels[chosen]
         at = self._device
         return Batch(features.to(at), part.structure.to(at), labels.to(at))
+
+
+def batch_at(nodes: int, size: int, round_: int, seed: int, name: str) -> Ints:
+    """Places of the nodes of a round's batch: rounds go through an epoch's batches one by one."""
+    epoch, index = divmod(round_ - 1, -(-nodes // size))
+    return _cut(nodes, size, numpy_generator(seed, "epoch", name, epoch))[index]
+
+
+def _cut(nodes: int, size: int, rng: np.random.Generator) -> list[Ints]:
+    order = rng.permutation(nodes)
+    return [order[begin : begin + size] for begin in range(0, nodes, size)]
 
 
 def outputs_in_chunks(

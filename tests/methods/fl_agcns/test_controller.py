@@ -12,7 +12,8 @@ import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.client import SharedSuperNet, _fields, cost_of, parameter_table
+from autofgl.methods.fl_agcns.client import SharedSuperNet, cost_of, parameter_table
+from autofgl.methods.fl_agcns.nodes import SearchNodes
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
 from autofgl.nn.models.networks import build_network
 from autofgl.runtime.local_model import ClientData
@@ -80,7 +81,8 @@ def test_a_weights_step_is_training_on_the_union(small_clients: list[ClientGraph
     expected: dict[str, Any] = {}
     for client in small_clients:
         supernet = SharedSuperNet(ClientData(client, 0), settings).network
-        gradient, _ = supernet.gradient(population, _fields(ClientData(client, 0), settings)[0])
+        field = SearchNodes(ClientData(client, 0), settings).train_field(1, 0)
+        gradient, _ = supernet.gradient(population, field)
         share = client.train_mask.sum() / total / len(population)
         for name, value in gradient.items():
             expected[name] = expected.get(name, 0) + share * value

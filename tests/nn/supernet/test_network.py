@@ -120,10 +120,11 @@ def test_scores_equal_those_of_stand_alone_networks(data: Data) -> None:
     )
 
 
-def test_chunks_give_the_same_gradient(data: Data) -> None:
+def test_little_memory_gives_the_same_gradient(data: Data) -> None:
     net, population = make(), draw(13, seed=2)
     whole, losses = net.gradient(population, data.field)
-    parts, again = net.gradient(population, data.field, chunk=4)
+    net.memory = 100_000
+    parts, again = net.gradient(population, data.field)
     assert list(whole) == list(parts)
     np.testing.assert_allclose(losses, again, atol=1e-6)
     for name in whole:

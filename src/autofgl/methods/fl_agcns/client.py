@@ -15,20 +15,21 @@ import torch
 from autofgl.federation.party import Context, Refused, require_later
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.nodes import MEGABYTE, SearchNodes
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.nn.conv import layer_type
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.models.networks import count_parameters
-from autofgl.nn.space import Space
+from autofgl.nn.space import Genotype, Space
 from autofgl.nn.structure import Structure
-from autofgl.nn.supernet import ReceptiveField, SuperNet
+from autofgl.nn.supernet import SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
 from autofgl.runtime.clients import average, weighted
 from autofgl.runtime.compression import UpdateCoder
 from autofgl.runtime.details import from_units, objective_kinds, to_units
 from autofgl.runtime.device import fetch, send
-from autofgl.runtime.local_model import WORST_LOSS, ClientData, input_features, median_seconds
+from autofgl.runtime.local_model import WORST_LOSS, ClientData, median_seconds
 from autofgl.runtime.rounds import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
@@ -110,6 +111,7 @@ def make_supernet(graph: ClientGraph, settings: Any) -> SuperNet:
         layer_dropout=settings.layer_dropout,
         fusion=settings.fusion,
         per_predecessor=getattr(settings, "per_predecessor", False),
+        memory=getattr(settings, "search_memory", 0) * MEGABYTE or None,
     )
 
 
@@ -253,7 +255,8 @@ class FLAGCNSClient(RoundClient):
         self._supernet = SharedSuperNet(data, settings)
         self._space = make_space(settings)
         self._codes = make_codes(self._space)
-        self._train_field, self._val_field = _fields(data, settings)
+        self._nodes = SearchNodes(data, settings)
+        self._measured: dict[str, tuple[Any, dict[str, Any]]] = {}
         self._weigh_search({})
         self._memo = Memo(self._codes, self._own_losses)
         self._own: Any = None
@@ -277,7 +280,7 @@ class FLAGCNSClient(RoundClient):
         self._supernet.begin()
         counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
-        nodes = self._val_field.measured
+        nodes = self._nodes.val_nodes
         told = min(nodes, 1) if self.private else nodes
         return {"counts": counts, "val": told, "params": params}
 
@@ -307,11 +310,12 @@ class FLAGCNSClient(RoundClient):
         generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
         supernet = self._supernet.network
         supernet.train()
-        gradient, losses = supernet.gradient(population, self._train_field, generator)
+        field = self._nodes.train_field(*at)
+        gradient, losses = supernet.gradient(population, field, generator)
         finite = np.nan_to_num(losses, nan=WORST_LOSS, posinf=WORST_LOSS)
         self._train_loss = float(np.minimum(finite, WORST_LOSS).mean())
         mean = {name: value / len(population) for name, value in gradient.items()}
-        share = self._train_field.measured / max(payload["totals"][0], 1)
+        share = self._nodes.train_nodes / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(mean, share) | own_vote(mean, self._secure)
         told = {"totals": payload["totals"], "codes": payload["codes"]}
@@ -320,8 +324,9 @@ class FLAGCNSClient(RoundClient):
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
         self._weigh_search(payload)
+        self._forget()  # a resumed run would not know what was measured before
         refused = self._take_gradient(payload)
-        train = self._train_loss * self._train_field.measured / max(payload["totals"][0], 1)
+        train = self._train_loss * self._nodes.train_nodes / max(payload["totals"][0], 1)
         figures = self._figures(payload["codes"], payload)
         figures |= {} if self.private else {"train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
@@ -339,7 +344,7 @@ class FLAGCNSClient(RoundClient):
         self._evolved = payload["generation"]
         self._tables = payload["tables"]
         best = self._codes.stack([])
-        if payload["quota"] and self._val_field.measured:
+        if payload["quota"] and self._nodes.val_nodes:
             own = shared[: self.settings.population] if self._own is None else self._own
             names = (self.data.graph.name, payload["generation"])
             rng = numpy_generator(self.data.seed, "client-evolution", *names)
@@ -354,14 +359,17 @@ class FLAGCNSClient(RoundClient):
     def _weigh_search(self, payload: Payload) -> None:
         """Measure networks by the loss that is trained, with weights of the classes if any."""
         self._supernet.weigh(payload)
-        for part in (self._train_field, self._val_field):
-            part.node_loss = self._supernet.loss.each
+        self._nodes.weigh(self._supernet.loss.each)
 
     def _take_gradient(self, payload: Payload) -> Payload:
         """A step, if there is one; losses under the former weights are forgotten."""
         if "gradient" in payload:
-            self._memo.clear()
+            self._forget()
         return self._supernet.take(payload, self.coder, self._secure != "none")
+
+    def _forget(self) -> None:
+        self._memo.clear()
+        self._measured.clear()
 
     def _figures(self, codes: Any, payload: Payload) -> dict[str, Any]:
         """Own losses and correct predictions of codes, over the federation's validation nodes, and
@@ -370,21 +378,39 @@ class FLAGCNSClient(RoundClient):
         """
         sums, counts = self._evaluated(codes)
         if self.private:
-            means = sums / max(self._val_field.measured, 1)
+            means = sums / max(self._nodes.val_field.measured, 1)
             first = self.settings.objective_names[0]
             return {"losses": means[:, 0]} if first == "loss" else {"correct": means[:, 1]}
-        sums = sums / max(payload["totals"][1], 1)
-        return {"losses": sums[:, 0], "correct": sums[:, 1], **counts}
+        weight = self._nodes.val_weight
+        sums = weight * sums / max(payload["totals"][1], 1)
+        whole = {kind: np.floor(weight * value) for kind, value in counts.items()}
+        return {"losses": sums[:, 0], "correct": sums[:, 1], **to_units(whole, "val_")}
 
     def _evaluated(self, codes: Any) -> tuple[Any, dict[str, Any]]:
-        """Sum of losses and correct predictions on own validation nodes, ``[n, 2]``, finite; counts
-        of their predictions, as they are summed.
+        """Sum of losses and correct predictions on the measured validation nodes, ``[n, 2]``,
+        finite, and counts of their predictions. What was evaluated under the present weights is
+        known: parents and children come several times in a generation.
         """
-        field, kinds = self._val_field, code_kinds(self.settings)
-        supernet, networks = self._supernet.network, genotypes(self._space, codes)
+        networks = genotypes(self._space, codes)
+        names = [str(network) for network in networks]
+        new = {name: one for name, one in zip(names, networks, strict=True)
+               if name not in self._measured}  # fmt: skip
+        if new:
+            sums, counts = self._evaluate_anew(list(new.values()))
+            for row, name in enumerate(new):
+                one = {kind: values[row] for kind, values in counts.items()}
+                self._measured[name] = sums[row], one
+        rows = [self._measured[name] for name in names]
+        kinds = code_kinds(self.settings)
+        stacked = {kind: np.stack([counts[kind] for _, counts in rows]) for kind in kinds}
+        return np.stack([sums for sums, _ in rows]), stacked
+
+    def _evaluate_anew(self, networks: Sequence[Genotype]) -> tuple[Any, dict[str, Any]]:
+        field, kinds = self._nodes.val_field, code_kinds(self.settings)
+        supernet = self._supernet.network
         if not field.measured:
-            nothing = np.zeros((len(codes), 0, supernet.classes))
-            return np.zeros((len(codes), 2)), self._counted(nothing, kinds)
+            nothing = np.zeros((len(networks), 0, supernet.classes))
+            return np.zeros((len(networks), 2)), self._counted(nothing, kinds)
         if kinds:
             outputs = supernet.outputs_of(networks, field)
             sums = fetch(field.part_sums(outputs))[:, 0]
@@ -398,36 +424,22 @@ class FLAGCNSClient(RoundClient):
     def _counted(self, outputs: Any, kinds: Sequence[str]) -> dict[str, Any]:
         """Predictions of codes ``[n, T, classes]``; of one that is not finite there are none."""
         cells = min(self.settings.score_bins, CODE_BINS)
-        rows, labels = [], fetch(self._val_field.labels)
+        rows, labels = [], fetch(self._nodes.val_field.labels)
         for one in outputs:
             finite = bool(np.isfinite(one).all())
             counts = prediction_counts(np.nan_to_num(one), labels, kinds, cells)
             rows.append({kind: value * finite for kind, value in counts.items()})
-        stacked = {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
-        return to_units(stacked, "val_")
+        return {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
 
     def _own_losses(self, codes: Any) -> Any:
         """What this client's optimizer minimizes: L_val_i or the share of errors, and costs."""
         sums, counts = self._evaluated(codes)
-        sums = sums / max(self._val_field.measured, 1)
+        sums = sums / max(self._nodes.val_field.measured, 1)
         costs = {name: cost_of(table, self._space, codes) for name, table in self._tables.items()}
-        scores = code_scores(self.settings, sums[:, 1], counts)
+        scores = code_scores(self.settings, sums[:, 1], to_units(counts, "val_"))
         return objective_values(self.settings.objective_names, sums[:, 0], scores, costs)
 
 
 def variation(settings: FLAGCNSSettings) -> Variation:
     """How children come about."""
     return Variation(settings.tournament, settings.crossover, settings.mutation)
-
-
-def _fields(data: ClientData, settings: FLAGCNSSettings) -> tuple[ReceptiveField, ReceptiveField]:
-    graph = data.graph
-    features = input_features(graph, settings.normalize_features)
-    structure, labels = Structure.from_client(graph), torch.from_numpy(graph.y.copy())
-    train, val = (
-        ReceptiveField(
-            features, structure, labels, [torch.from_numpy(np.flatnonzero(mask))], data.device
-        )
-        for mask in (graph.train_mask, graph.val_mask)
-    )
-    return train, val

@@ -86,8 +86,15 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     }  # fmt: skip
 
     batch: Whole = 0
-    """training nodes in a mini-batch of trials and final training; 0: all at once, as the SuperNet
-    always takes them"""
+    """training nodes in a mini-batch of the SuperNet, of trials and of final training; 0: all at
+    once, but for the SuperNet of a client that is too large for search_memory: it takes 128, and
+    fanout=5,5. The SuperNet looks as many hops far as fanout has numbers"""
+    val_sample: Whole = 0
+    """validation nodes of a client that codes are compared on until the finalists, a random sample
+    that stays the same; 0: all, or twice as many as batch has if the SuperNet takes mini-batches"""
+    search_memory: Count = 160
+    """megabytes that the SuperNet of a client may hold at a time: a population that takes more is
+    computed in parts"""
     population: int = Field(60, ge=2)
     """number of codes (encoded architectures) in the population, |P|"""
     generations: Count = 250

@@ -38,6 +38,10 @@ class LayerType:
     make: Callable[[int], Convolution]
     hops: int = 1
     per_edge: bool = False
+    #: What a training pass keeps for the backward pass, besides input and output: numbers for each
+    #: node, over the width, and for each edge. For planning; a test compares it with the truth.
+    held: float = 1.0
+    held_edge: float = 0.0
     #: Whether it is computed on the whole graph, one input at a time: how far a layer from outside
     #: looks, and what it makes of nodes without all their edges, is not known.
     whole: bool = False
@@ -52,28 +56,37 @@ def _gat(width: int) -> Convolution:
 #: but for GAT, which has the eight concatenated heads of its own paper instead of six averaged
 #: ones (``gat6``, six times as expensive), and for GIN and GEN, which have no batch normalization.
 CONVOLUTIONS: dict[str, LayerType] = {
-    "gat": LayerType(_gat, per_edge=True),
-    "gin": LayerType(lambda width: GINConv(width, width, train_eps=True)),
+    "gat": LayerType(_gat, per_edge=True, held=1.4, held_edge=24),
+    "gin": LayerType(lambda width: GINConv(width, width, train_eps=True), held=2),
     "sage": LayerType(lambda width: SAGEConv(width, width)),
     "gcn": LayerType(lambda width: GCNConv(width, width)),
     "sgc": LayerType(lambda width: SGConv(width, width, K=2), hops=2),
-    "appnp": LayerType(lambda _: APPNPConv(K=10, alpha=0.1), hops=10),
-    "agnn": LayerType(lambda _: AGNNConv(), per_edge=True),
-    "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2)),
-    "feast": LayerType(lambda width: FeaStConv(width, width, heads=2), per_edge=True),
-    "gen": LayerType(GENConv),
-    "gmm": LayerType(lambda width: GMMConv(width, width, kernel_size=4), per_edge=True),
-    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3),
+    "appnp": LayerType(lambda _: APPNPConv(K=10, alpha=0.1), hops=10, held=0),
+    "agnn": LayerType(lambda _: AGNNConv(), per_edge=True, held=1.1, held_edge=2),
+    "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2), held=2.6),
+    "feast": LayerType(
+        lambda width: FeaStConv(width, width, heads=2), per_edge=True, held=2.1, held_edge=2
+    ),
+    "gen": LayerType(GENConv, held=9.1),
+    "gmm": LayerType(
+        lambda width: GMMConv(width, width, kernel_size=4), per_edge=True, held=4, held_edge=20
+    ),
+    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3, held=23),
     # Beyond the paper.
-    "gat6": LayerType(lambda width: GATConv(width, width, heads=6, concat=False), per_edge=True),
+    "gat6": LayerType(
+        lambda width: GATConv(width, width, heads=6, concat=False),
+        per_edge=True,
+        held=6.4,
+        held_edge=18,
+    ),
     "sgc4": LayerType(lambda width: SGConv(width, width, K=4), hops=4),
-    "appnp3": LayerType(lambda _: APPNPConv(K=3, alpha=0.1), hops=3),
-    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1)),
+    "appnp3": LayerType(lambda _: APPNPConv(K=3, alpha=0.1), hops=3, held=0),
+    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1), held=7),
 }
 
 
 def layer_type(name: str, own: Mapping[str, str] | None = None) -> LayerType:
     """The layer type of a name, one of ours or one from outside, given by name and home."""
     if own and name in own:
-        return LayerType(own_layer(own[name]), whole=True)
+        return LayerType(own_layer(own[name]), whole=True, held=8, held_edge=8)
     return CONVOLUTIONS[name]

@@ -39,10 +39,13 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """Some nodes ``[m]`` of a graph, the asked ones first, and the edges between them."""
+    """Some nodes ``[m]`` of a graph, the asked ones first and then by their distance from these,
+    and the edges between them; ``sizes`` is how many there are within 0, 1, 2 … hops.
+    """
 
     nodes: Tensor
     structure: Structure
+    sizes: tuple[int, ...]
 
 
 class SubgraphSampler:
@@ -82,7 +85,8 @@ class SubgraphSampler:
         kept = np.zeros(len(node), np.int64)
         kept[: known - len(nodes[-1])] = np.concatenate(counts)
         structure = SampledStructure(self._whole, node, starts(kept), columns, entry)
-        return Subgraph(structure.nodes, structure)
+        sizes = np.cumsum([len(part) for part in nodes])
+        return Subgraph(structure.nodes, structure, tuple(sizes.tolist()))
 
     def _number(self, nodes: Ints, first: int) -> None:
         self._place[nodes] = np.arange(first, first + len(nodes), dtype=np.int32)

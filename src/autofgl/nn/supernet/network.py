@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from autofgl.nn.models.spec import SearchedSpec, check_probability
 from autofgl.nn.space import Fusion, Genotype, Space, check_fusion
 from autofgl.nn.supernet.narrowing import narrow
 from autofgl.nn.supernet.plan import Group, Plan
+from autofgl.nn.supernet.portions import Budget, Portion
 from autofgl.nn.supernet.receptive_field import ReceptiveField
 from autofgl.nn.supernet.sweep import Sweep, add_gradients, fusion_operator
 
@@ -47,6 +48,9 @@ class SuperNet(nn.Module):
 
     With ``per_predecessor``, a layer has a convolution of its own for each predecessor, as in the
     authors' code.
+
+    ``memory`` is how many bytes of activations it may hold at a time: a population that takes more
+    is computed in parts (:mod:`autofgl.nn.supernet.portions`). None is no limit.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class SuperNet(nn.Module):
         layer_dropout: float = 0.0,
         fusion: Fusion = "all",
         per_predecessor: bool = False,
+        memory: int | None = None,
     ) -> None:
         super().__init__()
         check_fusion(fusion)
@@ -69,6 +74,9 @@ class SuperNet(nn.Module):
         self.in_features, self.classes, self.hidden = in_features, classes, hidden
         self.dropout, self.layer_dropout = dropout, layer_dropout
         self.fusion, self.per_predecessor = fusion, per_predecessor
+        self.memory = memory
+        self._last_plan: tuple[list[Genotype], Plan] = ([], Plan([]))
+        self._by_part: dict[str, dict[str, Tensor]] = {}
         self.inputs = nn.ModuleDict({a: Linear(in_features, hidden) for a in space.activations})
         self.layers = nn.ModuleDict(
             {key: layer_type(kind, space.own).make(hidden) for key, kind in self._keys()}
@@ -103,11 +111,13 @@ class SuperNet(nn.Module):
 
         In training mode, dropout is drawn from the generator.
         """
-        if not receptive_field.measured:
-            return np.zeros(len(population))
-        plan = self.plan(population)
-        losses = receptive_field.mean_losses(self._scores(plan, receptive_field, generator))
-        return cast(Losses, losses.double().cpu().numpy()[plan.position])
+        losses = np.zeros(len(population))
+        for part in self._portions(population, receptive_field, differentiable=False):
+            plan = self.plan(part.population)
+            means = part.field.mean_losses(self._scores(plan, part.field, generator))
+            share = part.field.measured / receptive_field.measured
+            losses[part.rows] += share * _array(means.double())[plan.position]
+        return losses
 
     @torch.no_grad()
     def evaluate(self, population: Sequence[Genotype], receptive_field: ReceptiveField) -> Losses:
@@ -115,10 +125,10 @@ class SuperNet(nn.Module):
 
         Dropout is off, whatever mode the network is in.
         """
-        if not receptive_field.measured:
-            return np.zeros((len(population), len(receptive_field.parts), 3))
-        scores, position = self._evaluated(population, receptive_field)
-        return cast(Losses, receptive_field.part_sums(scores).cpu().numpy()[position])
+        sums = np.zeros((len(population), len(receptive_field.parts), 3))
+        for part in self._portions(population, receptive_field, differentiable=False):
+            sums[part.rows] += _array(part.field.part_sums(self._evaluated(part)))
+        return sums
 
     @torch.no_grad()
     def outputs_of(self, population: Sequence[Genotype], receptive_field: ReceptiveField) -> Tensor:
@@ -126,49 +136,59 @@ class SuperNet(nn.Module):
 
         There is at least one such node.
         """
-        scores, position = self._evaluated(population, receptive_field)
-        return scores[position]
+        shape = (len(population), receptive_field.measured, self.classes)
+        outputs = torch.empty(shape, device=receptive_field.device)
+        for part in self._portions(population, receptive_field, differentiable=False):
+            nodes = slice(part.start, part.start + part.field.measured)
+            outputs[list(part.rows), nodes] = self._evaluated(part)
+        return outputs
 
-    def _evaluated(
-        self, population: Sequence[Genotype], receptive_field: ReceptiveField
-    ) -> tuple[Tensor, Any]:
-        """Outputs of the architectures that differ, and which of them each of the population is."""
+    def _evaluated(self, part: Portion) -> Tensor:
+        """Outputs without dropout, ``[P, T, classes]``."""
         training = self.training
         self.eval()
         try:
-            plan = self.plan(population)
-            return self._scores(plan, receptive_field, None), plan.position
+            plan = self.plan(part.population)
+            return self._scores(plan, part.field, None)[plan.position]
         finally:
             self.train(training)
 
     def gradient(
-        self,
-        population: Sequence[Genotype],
-        receptive_field: ReceptiveField,
-        generator: Rng = None,
-        chunk: int | None = None,
+        self, population: Sequence[Genotype], receptive_field: ReceptiveField, generator: Rng = None
     ) -> tuple[Gradient, Losses]:
         """Gradient of the sum of the architectures' mean losses (Eq. 2 without its weights).
 
         An architecture that occurs twice counts twice; without nodes, gradient and losses are zero.
-        ``chunk`` architectures are differentiated at a time, all if None: fewer take less memory
-        and share fewer sub-paths.
 
         Returns:
             Gradients of the active parameters by name, and the losses ``[P]``.
         """
-        size = chunk or max(1, len(population))
         total: dict[str, Tensor] = {}
-        losses = [
-            self._differentiate(population[start : start + size], receptive_field, generator, total)
-            for start in range(0, len(population), size)
-        ]
+        losses = np.zeros(len(population))
+        for part in self._portions(population, receptive_field, differentiable=True):
+            share = part.field.measured / receptive_field.measured
+            losses[part.rows] += self._differentiate(part, share, generator, total)
         named = dict(self.named_parameters())
         gradient = {
             name: _array(total[name] if name in total else torch.zeros_like(named[name]))
             for name in self.active(population)
         }
-        return gradient, np.concatenate([np.zeros(0), *losses])
+        return gradient, losses
+
+    def _portions(
+        self,
+        population: Sequence[Genotype],
+        receptive_field: ReceptiveField,
+        differentiable: bool,
+    ) -> Iterable[Portion]:
+        """Parts of the work that fit into memory; none without nodes."""
+        if not receptive_field.measured or not population:
+            return []
+        if self.memory is None:
+            return [Portion(range(len(population)), population, receptive_field)]
+        budget = Budget(self.memory, self.hidden, self.classes, self.per_predecessor)
+        plan = self.plan(population)
+        return budget.portions(plan, population, receptive_field, differentiable)
 
     def spec(self, genotype: Genotype) -> SearchedSpec:
         """The description of a genotype's stand-alone network, under the same protocol."""
@@ -210,14 +230,21 @@ class SuperNet(nn.Module):
         return cast(Convolution, self.layers[self._key(layer, kind, previous)])
 
     def plan(self, population: Sequence[Genotype]) -> Plan:
-        """What the population computes."""
-        known = [self.space.check(genotype) for genotype in population]
-        return Plan(known, self.fusion, self.space.own)
+        """What the population computes; that of the last one is kept, which is often the same."""
+        known, plan = self._last_plan
+        if known != population or not known:
+            known = [self.space.check(genotype) for genotype in population]
+            plan = Plan(known, self.fusion, self.space.own)
+            self._last_plan = (known, plan)
+        return plan
 
     def _named(self, stage: str, names: Sequence[str]) -> Iterator[tuple[str, Tensor]]:
         modules = cast(nn.ModuleDict, getattr(self, stage))
         for name in names:
-            yield from modules[name].named_parameters(f"{stage}.{name}")
+            key = f"{stage}.{name}"
+            if key not in self._by_part:
+                self._by_part[key] = dict(modules[name].named_parameters(key))
+            yield from self._by_part[key].items()
 
     def _group_parameters(self, group: Group) -> dict[str, Tensor]:
         key = self._key(group.layer, group.type, group.previous)
@@ -239,7 +266,8 @@ class SuperNet(nn.Module):
     ) -> tuple[Tensor, Sweep]:
         """Stage 1 for all input activations in use, ``[nodes, inputs, C]``, and stage 2."""
         start = torch.stack(self.input_stage(receptive_field.features, plan.inputs, generator), 1)
-        groups = plan.groups(receptive_field.limit, self.per_predecessor)
+        field = receptive_field
+        groups = plan.groups(field.limit, self.per_predecessor, field.copies)
         run = partial(self._run, receptive_field=receptive_field, generator=generator)
         return start, Sweep(start.detach(), groups, receptive_field, run, differentiable)
 
@@ -279,22 +307,18 @@ class SuperNet(nn.Module):
         return torch.cat(scores).view(*shape, self.classes)
 
     def _differentiate(
-        self,
-        population: Sequence[Genotype],
-        receptive_field: ReceptiveField,
-        generator: Rng,
-        total: dict[str, Tensor],
+        self, part: Portion, share: float, generator: Rng, total: dict[str, Tensor]
     ) -> Losses:
-        """Add the gradient of some architectures to ``total``; their losses."""
-        if not receptive_field.measured:
-            return np.zeros(len(population))
-        plan = self.plan(population)
+        """Add the gradient of some architectures to ``total``, and their losses, by the share that
+        the nodes have.
+        """
+        plan, receptive_field = self.plan(part.population), part.field
         with torch.enable_grad():
             start, sweep = self._sweep(plan, receptive_field, generator, differentiable=True)
             outputs = sweep.outputs().requires_grad_()
             losses = receptive_field.mean_losses(self._heads(plan, outputs, sweep.order, generator))
             counts = np.bincount(plan.position, minlength=len(plan.networks))
-            objective = losses @ torch.from_numpy(counts).to(losses)
+            objective = losses @ (share * torch.from_numpy(counts).to(losses))
             heads = dict(self._named("outputs", [name for name, _, _ in plan.outputs]))
             upstream, *gradients = torch.autograd.grad(objective, [outputs, *heads.values()])
             add_gradients(total, dict(zip(heads, gradients, strict=True)))
@@ -302,7 +326,7 @@ class SuperNet(nn.Module):
             inputs = dict(self._named("inputs", plan.inputs))
             gradients = list(torch.autograd.grad(start, list(inputs.values()), upstream))
             add_gradients(total, dict(zip(inputs, gradients, strict=True)))
-        return cast(Losses, _array(losses.double())[plan.position])
+        return cast(Losses, share * _array(losses.double())[plan.position])
 
 
 def _array(tensor: Tensor) -> Any:

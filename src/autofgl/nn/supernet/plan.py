@@ -56,6 +56,8 @@ class Plan:
         position: Index into ``networks`` of each member of the population.
         members: For each network, the paths whose outputs are averaged.
         outputs: Output activations, each with the range of networks that it has.
+        fusion: Whose outputs are averaged.
+        own: Layer types from outside the package.
     """
 
     def __init__(
@@ -64,7 +66,7 @@ class Plan:
         fusion: Fusion = "all",
         own: Mapping[str, str] | None = None,
     ) -> None:
-        self._own = own
+        self.fusion, self.own = fusion, own
         short = [Genotype(g.input, g.existing, g.output) for g in population]
         self.networks = sorted(set(short), key=lambda g: (g.output, g.input, str(g)))
         place = {genotype: index for index, genotype in enumerate(self.networks)}
@@ -103,15 +105,18 @@ class Plan:
         radii = [0] * (first + len(self.steps))
         for offset in range(len(self.steps) - 1, -1, -1):
             step = self.steps[offset]
-            kind = layer_type(step.type, self._own)
+            kind = layer_type(step.type, self.own)
             needed = _EVERYTHING if kind.whole else radii[first + offset] + kind.hops
             radii[step.parent] = max(radii[step.parent], needed)
         return radii
 
-    def groups(self, limit: int, per_predecessor: bool = False) -> list[Group]:
+    def groups(
+        self, limit: int, per_predecessor: bool = False, copies: int = _PIECES[-1]
+    ) -> list[Group]:
         """All paths but the inputs in groups, predecessors first.
 
-        From a radius of ``limit`` on, the whole graph is needed.
+        From a radius of ``limit`` on, the whole graph is needed. At most so many ``copies`` of the
+        edges are listed side by side.
         """
         together: dict[tuple[int, str, int, int], list[int]] = defaultdict(list)
         ending = dict(enumerate(self.steps, start=len(self.inputs)))
@@ -121,22 +126,23 @@ class Plan:
             together[step.layer, step.type, previous, radius].append(path)
         groups = []
         for key, members in sorted(together.items()):
-            kind = layer_type(key[1], self._own)
-            pieces = [[path] for path in members] if kind.whole else _pieces(members, kind.per_edge)
+            kind = layer_type(key[1], self.own)
+            most = 1 if kind.whole else copies if kind.per_edge else len(members)
+            sizes = _PIECES if kind.per_edge else (1, len(members))
             hops = limit if kind.whole else kind.hops
-            for paths in pieces:
+            for paths in _pieces(members, [size for size in sizes if size <= most]):
                 parents = tuple(ending[path].parent for path in paths)
                 groups.append(Group(*key, hops, tuple(paths), parents))
         return groups
 
 
-def _pieces(paths: list[int], per_edge: bool) -> list[list[int]]:
-    """The paths in pieces of 4, 2 and 1 where edges are listed again for every size of a piece."""
-    if not per_edge:
-        return [paths]
+def _pieces(paths: list[int], sizes: Sequence[int]) -> list[list[int]]:
+    """The paths in pieces of some sizes, one among them, large ones first: where edges are listed
+    again for every size of a piece, there should be few.
+    """
     pieces = []
     while paths:
-        size = max(size for size in _PIECES if size <= len(paths))
+        size = max(size for size in sizes if size <= len(paths))
         pieces.append(paths[:size])
         paths = paths[size:]
     return pieces

@@ -3,31 +3,35 @@
 With the nodes ordered by their distance from the measured ones, all nodes within r hops are a
 prefix, and what a layer needs of its input is a slice.
 
-k inputs stand side by side, node by node, ``[n, k, C]``. Read as ``[n * k, C]`` they pass a linear
-map at once, read as ``[n, k * C]`` a sparse product, which reads the graph once for all; neither
-moves a number. A convolution that is given :class:`StackedStructure` does so without knowing.
+The structures for it are in :mod:`autofgl.nn.supernet.views`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from autofgl.nn.features import InputFeatures, NodeInput
+from autofgl.nn.features import InputFeatures, NodeInput, SelectedRows
 from autofgl.nn.kernels.operation import constants
-from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
+from autofgl.nn.sampling.subgraphs import Subgraph
 from autofgl.nn.structure import Structure
+from autofgl.nn.supernet.views import PrefixStructure, StackedStructure
 
 #: The loss of every node, ``[n]``, from scores ``[n, classes]`` and labels ``[n]``.
 NodeLosses: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 #: A radius within which this share of all reachable nodes lies is taken for the largest.
 _NEARLY_ALL = 0.85
+#: More edges are listed once only.
+_MANY_EDGES = 1 << 15
+#: Fewer measured nodes are not halved.
+_FEWEST = 16
 
 
 class ReceptiveField:
@@ -48,18 +52,40 @@ class ReceptiveField:
         device: torch.device | None = None,
     ) -> None:
         self.device = device or structure.device
+        self._x = x if isinstance(x, InputFeatures) else InputFeatures(x)
+        self._origin: tuple[Structure, Tensor] | None = (structure, labels)
         with constants():
-            nodes = torch.unique(torch.cat([part.long() for part in parts]))
-            order, sizes = _by_distance(structure, nodes)
-            self.labels = labels[nodes].to(self.device)
-            places = [torch.searchsorted(nodes, part.long()) for part in parts]
+            self._nodes = torch.unique(torch.cat([part.long() for part in parts]))
+            self._order, sizes = _by_distance(structure, self._nodes)
+            self.labels = labels[self._nodes].to(self.device)
+            places = [torch.searchsorted(self._nodes, part.long()) for part in parts]
             self.parts = [place.to(self.device) for place in places]
             self._sizes = _levels(sizes)
-            self._x = x if isinstance(x, InputFeatures) else InputFeatures(x)
-            self._order = order
-            self._structure = _reordered(structure, order)
-            self._views: dict[tuple[int, int], Structure] = {}
+            self._structure = _reordered(structure, self._order)
+        self._views: dict[tuple[int, int], Structure] = {}
         self.node_loss: NodeLosses = _cross_entropy
+
+    @classmethod
+    def around(
+        cls,
+        x: InputFeatures,
+        labels: Tensor,
+        drawn: Subgraph,
+        device: torch.device | None = None,
+    ) -> ReceptiveField:
+        """The field of a subgraph's first nodes, which are those asked for: what they hear from
+        farther away than it reaches is left out. Labels are those of the whole graph.
+        """
+        field = cls.__new__(cls)
+        field.device = device or drawn.structure.device
+        field._x, field._order, field._structure = x, drawn.nodes, drawn.structure
+        asked = drawn.sizes[0]
+        with constants():
+            field.labels = labels[drawn.nodes[:asked]].to(field.device)
+            field.parts = [torch.arange(asked, device=field.device)]
+        field._sizes, field._views, field._origin = _levels(list(drawn.sizes)), {}, None
+        field.node_loss = _cross_entropy
+        return field
 
     @property
     def measured(self) -> int:
@@ -75,9 +101,50 @@ class ReceptiveField:
         """Number of nodes within a radius."""
         return self._sizes[min(radius, self.limit)]
 
+    @property
+    def copies(self) -> int:
+        """How often edges may be listed side by side, for layers with weights of their own for
+        every edge: on a large graph one input alone keeps a core busy.
+        """
+        return 1 if self.edges(self.limit) > _MANY_EDGES else 4
+
+    def edges(self, radius: int) -> int:
+        """Number of edges to nodes within a radius, with a self loop for each."""
+        rows = self.size(radius)
+        return int(self._structure.sum.pattern.crow[rows]) + rows
+
+    @cached_property
+    def _halves(self) -> list[ReceptiveField]:
+        """The fields of both halves of the measured nodes."""
+        if self._origin is None or self.measured < _FEWEST:
+            return []
+        bounds = [0, self.measured // 2, self.measured]
+        structure, labels = self._origin
+        with constants():
+            whole = [self._nodes[part.cpu()] for part in self.parts]
+            sides = [self._nodes[low:high] for low, high in pairwise(bounds)]
+            fields = []
+            for side in sides:
+                parts = [part[torch.isin(part, side)] for part in whole]
+                fields.append(ReceptiveField(self._x, structure, labels, parts, self.device))
+            return fields
+
+    def halves(self) -> list[ReceptiveField]:
+        """Two fields with half of the measured nodes each, laid out once; none of a subgraph, or
+        where there are few nodes.
+        """
+        for half in self._halves:
+            half.node_loss = self.node_loss
+        return self._halves
+
     @cached_property
     def features(self) -> InputFeatures:
-        """Features of all reachable nodes, nearest first."""
+        """Features of all reachable nodes, nearest first; dense ones exist once, where these are
+        most of the nodes.
+        """
+        most = 2 * len(self._order) > self._x.shape[0]
+        if most and isinstance(self._x.matrix, Tensor):
+            return SelectedRows(self._x.to(self.device), self._order.to(self.device))
         return self._x.rows(self._order).to(self.device)
 
     def structure(self, radius: int, copies: int) -> Structure:
@@ -115,174 +182,6 @@ class ReceptiveField:
 
 def _cross_entropy(scores: Tensor, labels: Tensor) -> Tensor:
     return functional.cross_entropy(scores, labels, reduction="none")
-
-
-class _View(Structure):
-    """A structure that takes its operators from another one."""
-
-    def __init__(self, origin: Structure, num_nodes: int) -> None:
-        self.num_nodes = num_nodes
-        self.dtype = origin.dtype
-        self._origin = origin
-
-    @property
-    def device(self) -> torch.device:
-        """Where the operators are."""
-        return self._origin.device
-
-    @cached_property
-    def edge_index(self) -> Tensor:
-        """Sources and targets ``[2, E]``, by target."""
-        with constants():
-            return torch.stack([self.sum.pattern.col, self.sum.pattern.row]).long()
-
-    @property
-    def edge_weight(self) -> Tensor | None:
-        """Weights in the order of :attr:`edge_index`; none if all are one."""
-        return None if self.weighted_sum is self.sum else self.weighted_sum.values
-
-
-class PrefixStructure(_View):
-    """The first rows of a structure whose nodes are ordered by distance, with its normalization.
-
-    The first ``rows`` nodes keep all their incoming edges, which come from the first ``num_nodes``.
-    """
-
-    def __init__(self, whole: Structure, rows: int, num_nodes: int) -> None:
-        super().__init__(whole, num_nodes)
-        self._whole = whole
-        self._rows = rows
-
-    @cached_property
-    def gcn(self) -> SparseOperator:
-        """Rows of the whole's operator."""
-        return self._cut(self._looped, self._whole.gcn)
-
-    @cached_property
-    def symmetric(self) -> SparseOperator:
-        """Rows of the whole's operator."""
-        return self._cut(self._edges, self._whole.symmetric)
-
-    @cached_property
-    def unweighted_symmetric(self) -> SparseOperator:
-        """Rows of the whole's operator."""
-        if self._whole.edge_weight is None:
-            return self.symmetric
-        return self._cut(self._edges, self._whole.unweighted_symmetric)
-
-    @cached_property
-    def weighted_sum(self) -> SparseOperator:
-        """Rows of the whole's operator."""
-        if self._whole.edge_weight is None:
-            return self.sum
-        return self._cut(self._edges, self._whole.weighted_sum)
-
-    @cached_property
-    def _edges(self) -> SparsePattern:
-        return self._prefix(self._whole.sum.pattern)
-
-    @cached_property
-    def _looped(self) -> SparsePattern:
-        return self._prefix(self._whole.gcn.pattern)
-
-    def _prefix(self, pattern: SparsePattern) -> SparsePattern:
-        with constants():
-            crow = pattern.crow[: self.num_nodes + 1].clamp(max=pattern.crow[self._rows])
-            col = pattern.col[: int(crow[-1])]
-            return SparsePattern.from_csr(crow, col, (self.num_nodes, self.num_nodes))
-
-    def _cut(self, pattern: SparsePattern, whole: SparseOperator) -> SparseOperator:
-        return SparseOperator(pattern, whole.values[: pattern.nnz])
-
-
-class StackedStructure(_View):
-    """A structure for several inputs side by side."""
-
-    def __init__(self, single: Structure, copies: int) -> None:
-        super().__init__(single, single.num_nodes * copies)
-        self._single = single
-        self._copies = copies
-
-    @cached_property
-    def gcn(self) -> SparseOperator:
-        """The single structure's, for every copy."""
-        return StackedOperator(self._single.gcn, self._copies)
-
-    @cached_property
-    def symmetric(self) -> SparseOperator:
-        """The single structure's, for every copy."""
-        return StackedOperator(self._single.symmetric, self._copies)
-
-    @cached_property
-    def unweighted_symmetric(self) -> SparseOperator:
-        """The single structure's, for every copy."""
-        if self._single.edge_weight is None:
-            return self.symmetric
-        return StackedOperator(self._single.unweighted_symmetric, self._copies)
-
-    @cached_property
-    def weighted_sum(self) -> SparseOperator:
-        """The single structure's, for every copy."""
-        if self._single.edge_weight is None:
-            return self.sum
-        return StackedOperator(self._single.weighted_sum, self._copies)
-
-    @cached_property
-    def sum(self) -> SparseOperator:
-        """The single structure's, for every copy."""
-        return StackedOperator(self._single.sum, self._copies)
-
-    @cached_property
-    def mean(self) -> SparseOperator:
-        """The single structure's, for every copy."""
-        return StackedOperator(self._single.mean, self._copies)
-
-    @cached_property
-    def _looped(self) -> SparsePattern:
-        return stacked_pattern(self._single.gcn.pattern, self._copies)[0]
-
-
-class StackedOperator(SparseOperator):
-    """An operator on ``[n * copies, C]`` that multiplies every copy by a single one ``[m, n]``."""
-
-    def __init__(self, single: SparseOperator, copies: int) -> None:
-        self._single = single
-        self._copies = copies
-
-    def __matmul__(self, dense: Tensor) -> Tensor:
-        """``[m * copies, n * copies] @ [n * copies, C]``."""
-        width = dense.shape[1]
-        side_by_side = dense.reshape(-1, self._copies * width)
-        return (self._single @ side_by_side).view(-1, width)
-
-    def to(self, device: torch.device) -> SparseOperator:
-        """The same on a device."""
-        return StackedOperator(self._single.to(device), self._copies)
-
-    @cached_property
-    def pattern(self) -> SparsePattern:  # type: ignore[override]
-        """The pattern with an entry for each copy of an entry."""
-        return stacked_pattern(self._single.pattern, self._copies)[0]
-
-    @cached_property
-    def values(self) -> Tensor:  # type: ignore[override]
-        """The values in that order."""
-        with constants():
-            return self._single.values[stacked_pattern(self._single.pattern, self._copies)[1]]
-
-
-def stacked_pattern(pattern: SparsePattern, copies: int) -> tuple[SparsePattern, Tensor]:
-    """The pattern ``[m * copies, n * copies]`` of a matrix acting on every copy.
-
-    It comes with the entry of the single pattern for each of its own.
-    """
-    with constants():
-        row, col = pattern.row.long(), pattern.col.long()
-        copy = torch.arange(copies, device=col.device).unsqueeze(1)
-        rows, columns = (row * copies + copy).reshape(-1), (col * copies + copy).reshape(-1)
-        shape = (pattern.shape[0] * copies, pattern.shape[1] * copies)
-        stacked, order = SparsePattern.from_coo(rows, columns, shape)
-        return stacked, order % pattern.nnz if pattern.nnz else order
 
 
 def _by_distance(structure: Structure, nodes: Tensor) -> tuple[Tensor, list[int]]:

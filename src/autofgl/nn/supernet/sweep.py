@@ -30,7 +30,17 @@ class _Block:
     paths: tuple[int, ...]
     output: Tensor
     origin: tuple[Group, Tensor, Tensor] | None = None  # with its input and differentiable output
-    gradient: Tensor | None = None
+    upstream: Tensor | None = None  # gradient at the measured nodes, [k, T, C]
+    _gradient: Tensor | None = None
+
+    @property
+    def gradient(self) -> Tensor:
+        """The gradient so far, laid out when it is first asked for: most blocks wait for long."""
+        if self._gradient is None:
+            assert self.upstream is not None
+            self._gradient = torch.zeros_like(self.output)
+            self._gradient[: self.upstream.shape[1]] = self.upstream.transpose(0, 1)
+        return self._gradient
 
 
 class Sweep:
@@ -75,16 +85,12 @@ class Sweep:
         Returns:
             Gradient of ``start``.
         """
-        rows = self._receptive_field.measured
         pieces = torch.split(upstream, [len(block.paths) for block in self._blocks])
         for block, piece in zip(self._blocks, pieces, strict=True):
-            block.gradient = torch.zeros_like(block.output)
-            block.gradient[:rows] = piece.transpose(0, 1)
+            block.upstream = piece
         while len(self._blocks) > 1:
             self._backward_last(parameters, into)
-        gradient = self._blocks[0].gradient
-        assert gradient is not None
-        return gradient
+        return self._blocks[0].gradient
 
     def _append(self, group: Group, run: GroupFunction, differentiable: bool) -> None:
         inputs = self._gather(group)
@@ -123,9 +129,7 @@ class Sweep:
     def _hand_down(self, group: Group, gradient: Tensor) -> None:
         for column, parent in enumerate(group.parents):
             block, place = self._where[parent]
-            target = self._blocks[block].gradient
-            assert target is not None
-            target[: len(gradient), place] += gradient[:, column]
+            self._blocks[block].gradient[: len(gradient), place] += gradient[:, column]
 
 
 def fusion_operator(
