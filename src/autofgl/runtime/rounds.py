@@ -12,6 +12,7 @@ client: the figures of round t are those of the weights after t-1 updates.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,17 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import BestRound, client_accuracies, train_losses
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Scalar, Truth
+from autofgl.runtime.replies import (
+    SECONDS_SUM,
+    SUM,
+    TAKE,
+    WEIGHTS,
+    WHOLE,
+    Form,
+    Record,
+    Scalar,
+    Truth,
+)
 from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
@@ -39,7 +50,11 @@ from autofgl.tasks.losses import balanced_weights
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
-START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS, "network": Scalar()})
+START = Record({"counts": SUM}).perhaps(
+    {"reference": WEIGHTS, "network": Scalar(), "parameters": WHOLE}
+)
+#: What a client answers that is to go on with a training: whether it needs another's state for it.
+GO_ON = Record({"behind": Truth()})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far, in so many rounds, makes a client suspect.
@@ -52,15 +67,25 @@ _ORDER = ("phase", "_stages", "_stage", "_round")
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
 
+@dataclass
+class Parked:
+    """A training that a client can go on with: its recipe, what it has, and its last round."""
+
+    recipe: Payload
+    sharing: SharingClient
+    round: int
+
+
 class RoundClient(Summing, Party):
     """The client half of the round engine; a recipe that names no way takes the first.
 
     It trains one network after the other. Each has a ``stage``, put before the names of all its
-    sums, which is never used again; its rounds follow each other.
+    sums, which is never used again; its rounds follow each other. Where a search lets several
+    networks compete, a training is parked while others have their turn, and goes on later.
     """
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
-        "start", "round", "take", "conclude", "export", "common_state", "catch_up",
+        "start", "go_on", "round", "take", "conclude", "export", "common_state", "catch_up",
     }  # fmt: skip
     #: Weights are handed out when they are the same everywhere: before a training, and after it.
     phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
@@ -69,13 +94,15 @@ class RoundClient(Summing, Party):
         },
         "started": {
             "start": "started", "round": "training", "export": "started",
-            "common_state": "started", "catch_up": "training",
+            "common_state": "started", "catch_up": "training", "go_on": "training",
         },
         "training": {
             "start": "started", "round": "training", "take": "training", "conclude": "concluded",
-            "common_state": "training", "catch_up": "training",
+            "common_state": "training", "catch_up": "training", "go_on": "training",
         },
-        "concluded": {"start": "started", "export": "concluded", "catch_up": "training"},
+        "concluded": {
+            "start": "started", "export": "concluded", "catch_up": "training", "go_on": "training",
+        },
         "failed": {"start": "started"},
     }  # fmt: skip
     #: Attributes that a checkpoint has, besides the recipe and what its training has.
@@ -100,6 +127,7 @@ class RoundClient(Summing, Party):
         self._recipe: Payload = {}
         self._sharing: SharingClient | None = None
         self._stages: list[str] = []
+        self._parked: dict[str, Parked] = {}
         self._late = False  # whether the last sum is of clients that were not all counted
         self._stage = ""
         self._round = 0
@@ -120,22 +148,48 @@ class RoundClient(Summing, Party):
             raise Refused(f"stage '{payload['stage']}' is not the present one")
         if op == "round":
             require_later("round", payload["round"], self._round)
-        again = op == "catch_up" and payload["stage"] == self._stage
-        if op in ("start", "catch_up") and payload["stage"] in self._stages and not again:
+        last = self._last_round(payload["stage"]) if op == "catch_up" else None
+        if op in ("start", "catch_up") and payload["stage"] in self._stages and last is None:
             raise Refused(f"stage '{payload['stage']}' was there before")
-        if again:
-            require_later("round", payload["round"], self._round - 1)
+        if last is not None:
+            require_later("round", payload["round"], last - 1)
 
     def start(self, payload: Payload) -> Payload:
         """Build the network of a recipe, at weights that are the same everywhere; count own nodes.
 
-        Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``.
+        Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``; which
+        trainings to ``park`` and to ``forget``.
         """
+        self.make_room(payload)
         self._enter(payload)
         counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         reference = {"reference": self.sharing.reference()} if self.private else {}
         network = self.sharing.fingerprint()
-        return {"counts": counts, **reference, **({"network": network} if network else {})}
+        about: Payload = {"network": network} if network else {}
+        if payload.get("trial"):
+            about["parameters"] = self.sharing.local.parameters
+        return {"counts": counts, **reference, **about}
+
+    def go_on(self, payload: Payload) -> Payload:
+        """Take up a training that was parked.
+
+        Payload: its ``stage`` and last ``round``; ``exact``, whether another round would be another
+        network; ``test``, whether its figures are of test nodes too from now on; which trainings
+        to ``park`` and to ``forget``.
+        """
+        self.make_room(payload)
+        stage = payload["stage"]
+        last = self._last_round(stage)
+        if last is None or (payload["exact"] and last != payload["round"]):
+            return {"behind": True}
+        if stage in self._parked:
+            parked = self._parked.pop(stage)
+            self._recipe, self._sharing, self._round = parked.recipe, parked.sharing, parked.round
+            self._stage = stage
+        if payload.get("test"):
+            self._recipe = {**self._recipe, "test": True}
+            self.sharing.show_test(self.data)
+        return {"behind": False}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
@@ -225,6 +279,7 @@ class RoundClient(Summing, Party):
         Payload: as for ``start``; ``round``, the last that was made; ``state`` of another client,
         if there is anything that all have alike. What only this client has stays as it is.
         """
+        self._parked.pop(payload["stage"], None)
         if payload["stage"] != self._stage or self._sharing is None:
             self._enter(payload)
         self._round = payload["round"]
@@ -235,6 +290,11 @@ class RoundClient(Summing, Party):
     def state(self) -> Payload:
         """The recipe, what its training has, and what a method's own client has besides."""
         state = saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
+        if self._parked:
+            state["parked"] = {
+                stage: {"recipe": one.recipe, "round": one.round, "sharing": one.sharing.state()}
+                for stage, one in self._parked.items()
+            }
         return {**state, "noise": self.private.record.state()} if self.private else state
 
     def load_state(self, state: Payload) -> None:
@@ -243,6 +303,11 @@ class RoundClient(Summing, Party):
         self._recipe, self._sharing = state["recipe"], None
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
+        self._parked = {}
+        for stage, one in state.get("parked", {}).items():
+            sharing = self._build(one["recipe"])
+            sharing.load_state(one["sharing"])
+            self._parked[stage] = Parked(one["recipe"], sharing, one["round"])
         restore_state(self, self.saved, state)
         if self.private is not None:
             self.private.record.load_state(state["noise"])
@@ -282,18 +347,40 @@ class RoundClient(Summing, Party):
 
     def _enter(self, payload: Payload) -> None:
         """Begin a stage: a network of its own, whatever was before."""
-        given = ("sharing", "network", "settings", "trial")
+        given = ("sharing", "network", "settings", "trial", "test")
         self.enter_stage(payload)
         self._recipe, self._sharing = {}, None
         self._adopt({key: payload[key] for key in given if key in payload})
 
     def _adopt(self, payload: Payload) -> None:
+        self._recipe = payload
+        self._sharing = self._build(payload)
+
+    def _build(self, payload: Payload) -> SharingClient:
+        """What a client has for a recipe, at the weights that all begin with."""
         recipe = Recipe.from_payload(payload)
         way = self._ways[recipe.sharing] if recipe.sharing else next(iter(self._ways.values()))
         settings = recipe.apply(self.settings)
         trial = payload.get("trial", False)
-        self._recipe = payload
-        self._sharing = way.client(self.data, recipe, settings, self._secure, trial)
+        sharing = way.client(self.data, recipe, settings, self._secure, trial)
+        if payload.get("test"):
+            sharing.show_test(self.data)
+        return sharing
+
+    def _last_round(self, stage: str) -> int | None:
+        """The last round of a training that is here, present or parked."""
+        if stage == self._stage and self._sharing is not None:
+            return self._round
+        return self._parked[stage].round if stage in self._parked else None
+
+    def make_room(self, payload: Payload) -> None:
+        """Before another training has its turn: keep the present one or not, and forget others."""
+        if payload.get("park") and self._sharing is not None:
+            self._parked[self._stage] = Parked(self._recipe, self._sharing, self._round)
+        if "park" in payload:
+            self._recipe, self._sharing = {}, None
+        for stage in payload.get("forget", ()):
+            self._parked.pop(stage, None)
 
 
 class RoundEngine(Saved):
@@ -316,6 +403,7 @@ class RoundEngine(Saved):
         "_message",
         "_each",
         "reference",
+        "parameters",
         "_class_weights",
     )
 
@@ -327,6 +415,7 @@ class RoundEngine(Saved):
         self.best = BestRound(sharing.settings.select)
         self.parties: list[str] = []
         self.diverged = False
+        self.parameters = 0
         self._usual = UsualDistance()
         self._losses: list[float] = []
         self._climbing = 0
@@ -355,11 +444,13 @@ class RoundEngine(Saved):
         recipe: Recipe | None = None,
         trial: bool = False,
         each: Mapping[str, Payload] | None = None,
+        room: Payload | None = None,
     ) -> None:
         """Have every client build its network, and count the nodes.
 
         ``recipe`` says what the run's settings do not, ``each`` what is in each client's own; in a
-        trial test nodes are left alone and the network may diverge.
+        trial test nodes are left alone and the network may diverge. ``room`` says whether clients
+        ``park`` the training before, and which they ``forget``.
         """
         parts = recipe.to_payload() if recipe else {}
         self._message = {"stage": self.stage, **parts, **({"trial": True} if trial else {})}
@@ -368,10 +459,11 @@ class RoundEngine(Saved):
         late = self.sharing.waits_for_late and not (parts or trial or each)
         clients = self.sharing.clients
         clients.gather()
-        message = self._message
+        message = {**self._message, **(room or {})}
         replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         require_same_network(replies)
         self.parties = sorted(replies)
+        self.parameters = max(reply.get("parameters", 0) for reply in replies.values())
         if self.sharing.settings.class_weight == "balanced":
             self.totals, labels = clients.count_labels(f"{self.stage}start", replies)
             self._class_weights = balanced_weights(labels)
@@ -380,6 +472,21 @@ class RoundEngine(Saved):
         if clients.private:
             self.reference = next(iter(replies.values()))["reference"]
         self.sharing.begin(replies)
+
+    def go_on(self, test: bool = False, room: Payload | None = None) -> None:
+        """Have the clients go on with this training, which they have parked; with ``test`` their
+        figures are of test nodes too from now on, and the network is to stay.
+        """
+        if test:
+            self._message.pop("trial", None)
+            self._message["test"] = True
+        clients, exact = self.sharing.clients, self.sharing.common_at_clients
+        clients.gather()
+        about = {"stage": self.stage, "round": self.round, "exact": exact, **(room or {})}
+        message = {**about, **({"test": True} if test else {})}
+        replies = clients.call("go_on", message, reply=GO_ON)
+        if behind := [name for name, reply in replies.ok.items() if reply["behind"]]:
+            self.catch_up(behind)
 
     def step(self) -> Row:
         """One round."""
@@ -398,6 +505,17 @@ class RoundEngine(Saved):
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
         failed = sorted({*replies.failed, *self.sharing.clients.far})
         return {**row, "failed": failed} if failed else row
+
+    def evaluate(self) -> None:
+        """Evaluate the last update too; rounds may follow."""
+        self.round += 1
+        try:
+            _, total = self._exchange(self.round, set(), contribute=False)
+        except SumOutOfBounds:
+            return
+        finally:
+            self.sharing.skip()
+        self._judge(self.round - 1, total)
 
     def evaluate_last(self, report: bool = True) -> Row:
         """Evaluate the last update too; no round can follow. Nobody learns the figures unless

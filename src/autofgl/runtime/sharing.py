@@ -63,6 +63,10 @@ class SharingClient(ABC):
         """Balance the loss by weights of the classes, before anything is trained or evaluated."""
         self.local.loss = self.local.loss.with_weights(weights)
 
+    def show_test(self, data: ClientData) -> None:
+        """A network on trial is to stay: from now on its figures are of test nodes too."""
+        self.local.show_test(data.inputs(self.local.settings.normalize_features))
+
     @abstractmethod
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in what was handed out; ``opened`` is the summed update, if clients open it."""

@@ -314,9 +314,14 @@ def without_figures(total: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> NetworkSpec:
-    """The network of a recipe: a searched one as text, or the fixed one of the settings."""
+    """The network of a recipe: a searched one as text, a fixed one by its family, or the fixed one
+    of the settings.
+    """
     if "model" in type(settings).model_fields and "|" not in network:
         return model_spec(graph, settings)
+    if network and "|" not in network:
+        sizes = {"hidden": settings.hidden, "dropout": settings.dropout}
+        return ModelSpec(network, graph.num_features, graph.classes, **sizes)
     return SearchedSpec(
         genotype=network or SMALLEST,
         in_features=graph.num_features,
