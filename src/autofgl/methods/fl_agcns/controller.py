@@ -79,9 +79,11 @@ class FLAGCNS(Method):
         return self.round + self._generations - self.search.count + trials + self._selection.planned
 
     def setup(self) -> None:
-        """Let the known networks begin; the search is set up when it begins."""
+        """Let the known networks begin; the search is set up when its turn comes."""
         if self.settings.trials and self.settings.known:
             self._selection.race.begin(KNOWN)
+        else:
+            self._open_search()
 
     def pace(self, spent: float) -> bool:
         """Give every part its share of the time: known networks, warm-up, generations, races."""
@@ -113,8 +115,7 @@ class FLAGCNS(Method):
         if not self._opened:
             if self._selection.race.running:
                 return {"round": self.round, "phase": "trial", **self._selection.race_round()}
-            self._opened = True
-            self.search.setup(self._selection.race.room())
+            self._open_search()
         if self.search.count < self._generations:
             return {"round": self.round, "phase": "search", **self.search.step()}
         if not self._candidates:
@@ -151,6 +152,10 @@ class FLAGCNS(Method):
         if "plan" in state:
             self._refinement = self._refine()
             self._refinement.load_state(state["plan"])
+
+    def _open_search(self) -> None:
+        self._opened = True
+        self.search.setup(self._selection.race.room())
 
     def _end_generations(self) -> None:
         if self._opened:
