@@ -149,6 +149,8 @@ class Finals:
             self._note(self._at)
             self._end(self._at)
         self.finalists = [one for one in self.finalists if one.over]
+        for at in [at for at in self._trainings if at >= len(self.finalists)]:
+            del self._trainings[at]
 
     def outcome(self) -> Outcome:
         """The outcome of the training that is kept, with the figures of all."""

@@ -205,7 +205,7 @@ class RoundClient(Summing, Party):
         self._weigh_classes(payload)
         refused = self.take(payload)
         self._late = payload.get("late", False)
-        figures = sharing.figures(payload)
+        figures = self._told(sharing.figures(payload))
         figures = figures if payload.get("report", True) else {}
         reference = sharing.reference() if self.private else {}
         hides = self._secure != "none" and payload.get("update", True)
@@ -250,7 +250,7 @@ class RoundClient(Summing, Party):
         sharing = self.sharing
         self._weigh_classes(payload)
         sharing.settle(payload)
-        report = sharing.final_figures(payload)
+        report = self._told(sharing.final_figures(payload))
         if self.private is None:  # no noise would cover the counts
             report = {**without_objective(report), **sharing.details()}
         seconds = {"seconds": np.array([sharing.local.inference_seconds(), 1.0])}
@@ -326,6 +326,14 @@ class RoundClient(Summing, Party):
     def label_counts(self) -> Any:
         """Training nodes of each class, if the loss is to be balanced by them."""
         return self.data.label_counts() if self.settings.class_weight == "balanced" else None
+
+    def _told(self, figures: dict[str, Any]) -> dict[str, Any]:
+        """With differential privacy the flag of a trial says that test nodes are left alone, and
+        nothing else: a network that is to stay has none.
+        """
+        if self.private is not None and self._recipe.get("test"):
+            figures = {name: value for name, value in figures.items() if name != "diverged"}
+        return figures
 
     @property
     def _place(self) -> str:
@@ -478,7 +486,6 @@ class RoundEngine(Saved):
         figures are of test nodes too from now on, and the network is to stay.
         """
         if test:
-            self._message.pop("trial", None)
             self._message["test"] = True
         clients, exact = self.sharing.clients, self.sharing.common_at_clients
         clients.gather()
@@ -628,6 +635,11 @@ class RoundEngine(Saved):
         return {"class_weights": self._class_weights} if self._class_weights else {}
 
     @property
+    def _on_trial(self) -> bool:
+        """Whether the network may diverge, and is not to stay so far."""
+        return "trial" in self._message and "test" not in self._message
+
+    @property
     def _most(self) -> float:
         """What shares of all nodes add up to at most: more than 1 with who came too late to be
         counted.
@@ -655,7 +667,7 @@ class RoundEngine(Saved):
         """
         clients = self.sharing.clients
         climbs = False
-        if loss is not None and clients.secure != "none" and "trial" not in self._message:
+        if loss is not None and clients.secure != "none" and not self._on_trial:
             self._losses = self._losses or [loss, loss]
             first, least = self._losses
             climbs = loss > CLIMBED * max(least, first / 3)
@@ -672,7 +684,7 @@ class RoundEngine(Saved):
         a network on trial may diverge.
         """
         clients, center = self.sharing.clients, self.sharing.center()
-        if clients.secure != "none" or "trial" in self._message or center is None:
+        if clients.secure != "none" or self._on_trial or center is None:
             return
         step = self.sharing.step_of(total)
         if step is None:

@@ -112,6 +112,16 @@ class Selection(Saved):
         """What was raced, for ``result.json``, best first."""
         return [entry_json(one) for one in self.race.best_first]
 
+    def before_checkpoint(self) -> None:
+        """Let the clients take in what only the present keys can open."""
+        self.race.before_checkpoint()
+        self.finals.before_checkpoint()
+
+    def catch_up(self, names: Sequence[str]) -> None:
+        """Bring clients up to date that missed rounds of the present training."""
+        self.race.catch_up(names)
+        self.finals.catch_up(names)
+
     def _next_bracket(self) -> bool:
         """Race other settings of the best recipe; false if there is nothing left to try."""
         left = 0 if self.hurried else self._tune - self._tuned
