@@ -213,7 +213,7 @@ class CommonServer(SharingServer):
         self._keeps_buffers = getattr(settings, "buffers", "average") == "local"
         self._kept = False
         self._best_weights: Weights | None = None
-        self._followed = FollowedAdam(settings.lr, settings.weight_decay)
+        self._followed = FollowedAdam(settings.lr, settings.weight_decay, settings.decoupled)
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """With ``parameters``, take the common initial weights."""
