@@ -57,7 +57,7 @@ def standings(finalists: Sequence[Finalist]) -> list[Standing]:
             scores.setdefault(one.recipe, []).append(one.score)
     spread = [statistics.variance(many) for many in scores.values() if len(many) > 1]
     deviation = math.sqrt(statistics.fmean(spread)) if spread else 0.0
-    sizes = {one.recipe: one.parameters for one in finalists}
+    sizes = {one.recipe: one.parameters for one in finalists if one.over}
     ranked = [
         Standing(
             recipe,

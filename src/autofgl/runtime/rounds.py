@@ -91,6 +91,7 @@ class RoundClient(Summing, Party):
     phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "new": {
             "start": "started", "round": "training", "export": "new", "catch_up": "training",
+            "go_on": "new",
         },
         "started": {
             "start": "started", "round": "training", "export": "started",

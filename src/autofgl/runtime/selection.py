@@ -84,7 +84,7 @@ class Selection(Saved):
 
     def step(self) -> tuple[str, Row]:
         """One round of a race or of the finals: its phase, and columns for the history."""
-        if not self.finals.begun and not self.race.running and not self._next_bracket():
+        if not self.finals.begun and not self.race.running and not self.race_settings():
             self._begin_finals()
         if self.race.running and self.hurried and self.race.best_first:
             self.race.wrap_up()
@@ -122,7 +122,7 @@ class Selection(Saved):
         self.race.catch_up(names)
         self.finals.catch_up(names)
 
-    def _next_bracket(self) -> bool:
+    def race_settings(self) -> bool:
         """Race other settings of the best recipe; false if there is nothing left to try."""
         left = 0 if self.hurried else self._tune - self._tuned
         proposals = self._proposals()[: min(left, BRACKET)] if left > 0 else []

@@ -37,8 +37,8 @@ def changes(recipe: Recipe, settings: TrainSettings) -> Iterator[dict[str, Any]]
     scalings = [how for how in ("unit", False, True) if how != value("normalize_features")]
     yield {"normalize_features": scalings[0]}
     yield from ({"dropout": one} for one in _beside(DROPOUTS, dropout)[::-1])
-    yield {"weight_decay": 10 * decay if decay else LEAST_DECAY}
-    yield {"weight_decay": round(decay / 10, 12)} if decay > LEAST_DECAY else {"weight_decay": 0.0}
+    yield {"weight_decay": round(4 * decay, 12) if decay else LEAST_DECAY}
+    yield {"weight_decay": round(decay / 4, 12)} if decay > LEAST_DECAY else {"weight_decay": 0.0}
     yield {"lr": round(rate * 3, 12)} if rate * 3 <= RATES[1] else {"lr": RATES[1]}
     yield {"normalize_features": scalings[1]}
     if decay:
@@ -48,8 +48,10 @@ def changes(recipe: Recipe, settings: TrainSettings) -> Iterator[dict[str, Any]]
 
 
 def variants(recipe: Recipe, settings: TrainSettings) -> list[Recipe]:
-    """Recipes that differ from one in a single setting."""
-    return [changed_recipe(recipe, settings, change) for change in changes(recipe, settings)]
+    """Recipes that differ from one in a single setting; a rate at its bound has no step there."""
+    same = changed_recipe(recipe, settings, {})
+    changed = (changed_recipe(recipe, settings, change) for change in changes(recipe, settings))
+    return [one for one in changed if one != same]
 
 
 def combined(base: Recipe, better: Sequence[Recipe], settings: TrainSettings) -> Recipe | None:

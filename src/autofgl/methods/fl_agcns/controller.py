@@ -46,7 +46,15 @@ class FLAGCNS(Method):
     Settings = FLAGCNSSettings
     ways: ClassVar = {"common": COMMON}
     Client = FLAGCNSClient
-    saved = ("_generations", "_wrapped_up", "_opened", "search", "_candidates", "_selection")
+    saved = (
+        "_generations",
+        "_wrapped_up",
+        "_opened",
+        "search",
+        "_candidates",
+        "_brackets",
+        "_selection",
+    )
     settings: FLAGCNSSettings
 
     @classmethod
@@ -64,6 +72,7 @@ class FLAGCNS(Method):
         self._refinement: Refinement | None = None
         self._candidates: list[str] = []
         self._generations = settings.generations
+        self._brackets = 0
         self._opened = False  # whether the known networks have had their race
 
     @property
@@ -168,12 +177,19 @@ class FLAGCNS(Method):
             codes = self._candidates[: self.settings.finalists]
             selection.finals.begin([(Recipe(network=code), None) for code in codes])
         if not (selection.finals.begun or selection.race.running or selection.hurried):
-            self._refinement = self._refinement or self._refine()
-            race = selection.race
-            bracket = self._refinement.ask(race.entries, race.best_first)
-            if bracket:
-                race.begin(bracket)
+            self._next_bracket()
         return selection.step()
+
+    def _next_bracket(self) -> None:
+        """Race networks and other settings in turn, each from the best so far."""
+        self._brackets += 1
+        if self._brackets % 2 == 0 and self._selection.race_settings():
+            return
+        self._refinement = self._refinement or self._refine()
+        race = self._selection.race
+        bracket = self._refinement.ask(race.entries, race.best_first)
+        if bracket:
+            race.begin(bracket)
 
     def _refine(self) -> Refinement:
         return Refinement(self._candidates, self.settings, self.seed)

@@ -49,11 +49,14 @@ class Refinement(Saved):
         """The next bracket: networks that were not raced yet; none if there are enough."""
         left = self._settings.trials - self._proposed
         seen = {network.shape() for network in self._networks(entries)}
+        settings = _settings_of_best(best_first)
         bracket: list[Recipe] = []
         while left > 0 and not bracket and self._brackets < self._settings.trials + len(_PLANS):
             plan = _PLANS[min(self._brackets, len(_PLANS) - 1)]
             fresh = _unseen(plan(self, best_first), seen)
-            bracket = [Recipe(network=str(one)) for one in fresh[: min(left, BRACKET)]]
+            bracket = [
+                Recipe(network=str(one), settings=settings) for one in fresh[: min(left, BRACKET)]
+            ]
             self._brackets += 1
         self._proposed += len(bracket)
         return bracket
@@ -87,6 +90,15 @@ class Refinement(Saved):
         """The codes among recipes."""
         recipes = (Recipe.parse(one.recipe) for one in entries)
         return (self._space.parse(one.network) for one in recipes if "|" in one.network)
+
+
+def _settings_of_best(best_first: Sequence[Entry]) -> dict[str, Any]:
+    """The settings of the best recipe, unless they are those of a family without layers to learn,
+    which no other network could use.
+    """
+    recipes = (Recipe.parse(one.recipe) for one in best_first)
+    best = next((one for one in recipes if one.network != "sgc"), Recipe())
+    return dict(best.settings)
 
 
 def _unseen(networks: Iterable[Genotype], seen: set[Any]) -> list[Genotype]:
