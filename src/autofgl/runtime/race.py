@@ -105,10 +105,10 @@ class Race:
         """One round of the entry whose turn it is: columns for the history, and the entry."""
         at = self._turn[0]
         entry, training = self.entries[at], self._take_turn(at)
-        row = training.step()
+        row, rung = training.step(), entry.rung
         entry.rounds += 1
         entry.parameters = training.parameters
-        over = entry.rounds >= self._rungs[entry.rung]
+        over = entry.rounds >= self._rungs[rung]
         if over and training.sharing.clients.private:
             training.evaluate()
         self._note(entry, training)
@@ -116,7 +116,7 @@ class Race:
             self._turn.pop(0)
         if not self._turn:
             self._end_rung()
-        return {**told_of_trial(row), "rung": entry.rung, "parameters": entry.parameters}, entry
+        return {**told_of_trial(row), "rung": rung, "parameters": entry.parameters}, entry
 
     def wrap_up(self) -> None:
         """End the present bracket where it is; what was trained so far can go on."""

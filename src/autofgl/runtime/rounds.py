@@ -658,8 +658,18 @@ class RoundEngine(Saved):
             return
         self._sound = set()
         reason = "its update is out of bounds"
-        error = SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by)
-        self.sharing.clients.spoiled(error)
+        self._spoiled(SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by))
+
+    def _spoiled(self, error: SumOutOfBounds) -> None:
+        """Look for who did it; where nobody can be spared, a network on trial has come to nothing,
+        whether by itself or by a client, and the next one has its turn.
+        """
+        try:
+            self.sharing.clients.spoiled(error)
+        except SumOutOfBounds:
+            if not self._on_trial:
+                raise
+            self.diverged = True
 
     def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> None:
         """Suspect a client when the training loss goes on climbing: nodes that pull as they should
@@ -716,7 +726,7 @@ class RoundEngine(Saved):
 
     def _refuse(self, error: SumOutOfBounds) -> Row:
         """A round whose sums are nonsense: nothing changes but who is in the next one."""
-        self.sharing.clients.spoiled(error)
+        self._spoiled(error)
         self.sharing.skip()
         self._reversals.interrupt()
         row: Row = {"round": self.round, "refused": str(error)}
@@ -741,7 +751,7 @@ class RoundEngine(Saved):
             self.best.round = at
             self.sharing.keep(True)
             return dict.fromkeys(_UNREPORTED)
-        self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
+        self.diverged |= bool(np.any(total.pop("diverged", 0.0) > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         for name in self._objective_forms:  # no part of an update
             total.pop(name, None)
