@@ -695,7 +695,7 @@ class RoundEngine(Saved):
         a network on trial may diverge.
         """
         clients, center = self.sharing.clients, self.sharing.center()
-        if clients.secure != "none" or self._on_trial or center is None:
+        if clients.secure != "none" or self._on_trial or self.diverged or center is None:
             return
         step = self.sharing.step_of(total)
         if step is None:
