@@ -284,7 +284,7 @@ def test_a_client_that_comes_back_catches_up_with_a_finalist(
 
 
 def test_all_diverge(small_clients: list[ClientGraph]) -> None:
-    _, finals = begin(small_clients, GCN, FIXED, lr=1e30)
+    _, finals = begin(small_clients, GCN, FIXED, lr=1e30, weight_decay=0.0)
     assert len(run(finals)) < 8, "they are not trained any further"
     with pytest.raises(AutoFGLError, match="all finalists diverged"):
         finals.outcome()
