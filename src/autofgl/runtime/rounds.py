@@ -424,6 +424,7 @@ class RoundEngine(Saved):
         self.best = BestRound(sharing.settings.select)
         self.parties: list[str] = []
         self.diverged = False
+        self._given_up = False  # on a trial whose sums were refused
         self.parameters = 0
         self._usual = UsualDistance()
         self._losses: list[float] = []
@@ -669,7 +670,7 @@ class RoundEngine(Saved):
         except SumOutOfBounds:
             if not self._on_trial:
                 raise
-            self.diverged = True
+            self.diverged = self._given_up = True
 
     def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> None:
         """Suspect a client when the training loss goes on climbing: nodes that pull as they should
@@ -751,7 +752,8 @@ class RoundEngine(Saved):
             self.best.round = at
             self.sharing.keep(True)
             return dict.fromkeys(_UNREPORTED)
-        self.diverged |= bool(np.any(total.pop("diverged", 0.0) > 0.5))
+        flags = total.pop("diverged", 0.0)
+        self.diverged = self._given_up or bool(np.any(flags > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         for name in self._objective_forms:  # no part of an update
             total.pop(name, None)

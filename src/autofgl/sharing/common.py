@@ -16,6 +16,7 @@ SiloBN (Andreux et al., 2020; FedBN keeps BatchNorm's scale and shift local besi
 nothing of them until the end: then their mean goes into the common model that is left behind.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -320,7 +321,8 @@ def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> Networ
     if "model" in type(settings).model_fields and "|" not in network:
         return model_spec(graph, settings)
     if network and "|" not in network:
-        sizes = {"hidden": settings.hidden, "dropout": settings.dropout}
+        heads = math.gcd(settings.hidden, ModelSpec.heads)  # those of gat have to fit the width
+        sizes = {"hidden": settings.hidden, "dropout": settings.dropout, "heads": heads}
         return ModelSpec(network, graph.num_features, graph.classes, **sizes)
     return SearchedSpec(
         genotype=network or SMALLEST,
