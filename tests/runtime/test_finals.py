@@ -11,6 +11,7 @@ from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import CandidateSettings
 from autofgl.runtime.finals import Finalist, Finals, choose, named, standings
+from autofgl.runtime.local_model import TrialModel
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.recipe import Recipe
@@ -283,10 +284,18 @@ def test_a_client_that_comes_back_catches_up_with_a_finalist(
     assert same(finals.outcome(), calm.outcome())
 
 
-def test_all_diverge(small_clients: list[ClientGraph]) -> None:
-    _, finals = begin(small_clients, GCN, FIXED, lr=1e30, weight_decay=0.0)
-    assert len(run(finals)) < 8, "they are not trained any further"
-    with pytest.raises(AutoFGLError, match="all finalists diverged"):
+def test_who_diverges_is_trained_no_further(
+    small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, finals = begin(small_clients, GCN, SAGE)
+    run(finals, 5)
+    monkeypatch.setattr(TrialModel, "flags", lambda _: {"diverged": np.ones(1)})
+    assert len(run(finals)) == 1
+    assert [one.score for one in finals.finalists] == [pytest.approx(0.5, abs=0.5), -math.inf]
+    assert finals.outcome().extra["recipe"] == str(GCN)
+    _, finals = begin(small_clients, GCN, SAGE, inits=3)
+    assert len(run(finals)) == 2
+    with pytest.raises(AutoFGLError, match="all finalists diverged: lower 'lr'"):
         finals.outcome()
 
 
