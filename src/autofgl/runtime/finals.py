@@ -1,9 +1,9 @@
 """The finals: the best recipes of a search are trained to the end, and validation chooses one.
 
 Five hundred validation nodes cannot tell two good networks apart by one training each. So every
-finalist is trained from several draws of the initial weights, and recipes are compared by the mean.
-After each pass over the finalists those are left out that validation can tell from the best; of
-recipes within one standard error of the best the one with the fewest parameters is chosen (the
+finalist is trained from several draws of the initial weights, and recipes are compared by the mean
+of their calibrated losses. After two passes those are left out that are worse than the best by more
+than two standard errors; of recipes within one standard error of the best the one with the fewest parameters is chosen (the
 one-standard-error rule: Breiman et al., Classification and Regression Trees, 1984), and of its
 trainings the best.
 """
@@ -17,6 +17,7 @@ from typing import Any
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.race import calibrate, rank
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.state import restore_state, saved_state
@@ -34,28 +35,28 @@ class Finalist:
     rounds: int = 0
     val_accuracy: float = 0.0
     val_loss: float = math.inf
-    score: float = -math.inf
+    loss: float = math.inf  # what recipes compete by
     parameters: int = 0
 
 
 @dataclass(frozen=True)
 class Standing:
-    """What the trainings of one recipe came to: mean score and its standard error."""
+    """What the trainings of one recipe came to: mean loss and its standard error."""
 
     recipe: str
-    score: float
+    loss: float
     error: float
     parameters: int
     inits: int
 
 
 def standings(finalists: Sequence[Finalist]) -> list[Standing]:
-    """The recipes by their mean score, best first; the spread over initial weights is pooled."""
-    scores: dict[str, list[float]] = {}
+    """The recipes by their mean loss, best first; the spread over initial weights is pooled."""
+    losses: dict[str, list[float]] = {}
     for one in finalists:
-        if one.over and math.isfinite(one.score):
-            scores.setdefault(one.recipe, []).append(one.score)
-    spread = [statistics.variance(many) for many in scores.values() if len(many) > 1]
+        if one.over and math.isfinite(one.loss):
+            losses.setdefault(one.recipe, []).append(one.loss)
+    spread = [statistics.variance(many) for many in losses.values() if len(many) > 1]
     deviation = math.sqrt(statistics.fmean(spread)) if spread else 0.0
     sizes = {one.recipe: one.parameters for one in finalists if one.over}
     ranked = [
@@ -66,23 +67,23 @@ def standings(finalists: Sequence[Finalist]) -> list[Standing]:
             sizes[recipe],
             len(many),
         )
-        for recipe, many in scores.items()
+        for recipe, many in losses.items()
     ]
-    return sorted(ranked, key=lambda one: -one.score)
+    return sorted(ranked, key=lambda one: one.loss)
 
 
 def choose(finalists: Sequence[Finalist]) -> int:
     """Which training is kept: the simplest recipe within a standard error of the best, and of its
-    trainings the best by score, then by loss.
+    trainings the best.
     """
     ranked = standings(finalists)
     if not ranked:
         raise AutoFGLError("all finalists diverged: lower 'lr'")
-    floor = ranked[0].score - ranked[0].error
-    alike = [one for one in ranked if one.score >= floor]
-    recipe = min(alike, key=lambda one: (one.parameters, -one.score)).recipe
+    most = ranked[0].loss + ranked[0].error
+    alike = [one for one in ranked if one.loss <= most]
+    recipe = min(alike, key=lambda one: (one.parameters, one.loss)).recipe
     own = [at for at, one in enumerate(finalists) if one.recipe == recipe and one.over]
-    return min(own, key=lambda at: (-finalists[at].score, finalists[at].val_loss))
+    return min(own, key=lambda at: finalists[at].loss)
 
 
 class Finals:
@@ -205,7 +206,8 @@ class Finals:
         return recipe.model_copy(update={"settings": {**recipe.settings, "init": init}})
 
     def _made(self, at: int) -> RoundEngine:
-        return self._make(self.finalists[at].stage or f"final-{at}-", self._recipe(at))
+        stage = self.finalists[at].stage or f"final-{at}-"
+        return calibrate(self._make(stage, self._recipe(at)))
 
     def _take_turn(self, at: int) -> None:
         room, self._at = self._leave(), at
@@ -230,7 +232,7 @@ class Finals:
         one, training = self.finalists[at], self._trainings[at]
         best = training.best
         one.rounds, one.parameters = training.round, training.parameters
-        one.val_accuracy, one.val_loss, one.score = best.accuracy, best.loss, best.score
+        one.val_accuracy, one.val_loss, one.loss = best.accuracy, best.loss, rank(training)
 
     def _end(self, at: int) -> None:
         """A training is over; the next one has its turn, of the next pass after the last."""
@@ -240,7 +242,7 @@ class Finals:
             self._note(at)
         one.over = True
         if training.diverged:
-            one.score = -math.inf
+            one.loss = math.inf
         if not self._wrapped_up and self.done:
             self._next_pass()
         waiting = [n for n, other in enumerate(self.finalists) if not other.over]
@@ -248,19 +250,16 @@ class Finals:
             self._take_turn(waiting[0])
 
     def _next_pass(self) -> None:
-        """Another draw of the initial weights for those that validation cannot tell from the best,
-        by the standard error of an accuracy on so many nodes; nothing for a single recipe.
+        """Another draw of the initial weights for those that cannot be told from the best, which
+        takes two draws at least; nothing for a single recipe.
         """
         ranked = standings(self.finalists)
         if not ranked or ranked[0].inits >= self._inits:
             return
-        best = ranked[0].score
-        nodes = max(1, self._trainings[self._at].totals[1])
-        floor = best - math.sqrt(max(best * (1 - best), 0.0) / nodes)
-        alike = [one for one in ranked if one.score >= floor]
+        inits, most = ranked[0].inits, ranked[0].loss + 2 * ranked[0].error
+        alike = [one for one in ranked if inits < 2 or one.loss <= most]
         if len(alike) > 1:
-            init = ranked[0].inits
-            self.finalists += [Finalist(one.recipe, init) for one in alike]
+            self.finalists += [Finalist(one.recipe, inits) for one in alike]
 
     def _json(self, one: Standing) -> dict[str, Any]:
         own = [f for f in self.finalists if f.recipe == one.recipe and f.over]
@@ -268,7 +267,7 @@ class Finals:
         return {
             **named(recipe),
             "val_accuracy": statistics.fmean(f.val_accuracy for f in own),
-            "val_score": one.score,
+            "score": one.loss,
             "standard_error": one.error,
             "inits": one.inits,
             "val_loss": statistics.fmean(f.val_loss for f in own),

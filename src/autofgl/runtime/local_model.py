@@ -25,7 +25,7 @@ from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
-from autofgl.tasks.losses import NodeLoss
+from autofgl.tasks.losses import NodeLoss, tempered_losses
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -350,6 +350,12 @@ class LocalModel:
     def flags(self) -> dict[str, Any]:
         """What the figures of an evaluation say besides."""
         return {}
+
+    def tempered(self, logits: Tensor) -> Any:
+        """Losses on validation nodes at several temperatures, ``[T]``, as a sum over the nodes,
+        from the outputs for all own nodes.
+        """
+        return tempered_losses(logits[self._nodes[1]], self._labels[1], WORST_LOSS)
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""

@@ -3,8 +3,8 @@
 This is successive halving (Jamieson and Talwalkar, "Non-stochastic best arm identification and
 hyperparameter optimization", 2016). A recipe's training is parked at the clients between two rungs
 and goes on when it is promoted, so that nothing is trained twice; the others are forgotten. What
-recipes compete by is the best round so far on the federation's validation nodes; test nodes are
-left alone.
+recipes compete by is the calibrated loss of the best round so far on the federation's validation
+nodes; test nodes are left alone.
 """
 
 import math
@@ -35,6 +35,7 @@ class Entry:
     ending: str = "running"
     val_accuracy: float = 0.0
     val_loss: float = math.inf
+    score: float = 0.0  # the objective on validation nodes
     loss: float = math.inf  # what is minimized; infinite without a result
     parameters: int = 0
 
@@ -44,12 +45,30 @@ class Entry:
         return -self.rung if math.isfinite(self.loss) else 1, self.loss
 
 
+def rank(training: RoundEngine) -> float:
+    """What recipes compete by, the less the better: the calibrated validation loss of their best
+    round; with another objective than accuracy, or with differential privacy, the objective.
+    """
+    best = training.best
+    if training.calibrates:
+        return training.calibrated_loss
+    return float(fitness(best.loss, best.score, "objective"))
+
+
+def calibrate(training: RoundEngine) -> RoundEngine:
+    """The same training, to be compared by its calibrated loss if that makes sense."""
+    settings = training.sharing.settings
+    private = training.sharing.clients.private
+    training.calibrates = settings.objective == "accuracy" and not private
+    return training
+
+
 class Race:
     """Races brackets of recipes, one after the other, and keeps the best trainings parked.
 
     ``make`` makes the training of an entry from its number, from 1 on, and its recipe; ``rounds``
     are those of an entry that comes to the end; of those, the best ``kept`` stay parked. Entries
-    compete by ``fitness``: the objective, accuracy or loss.
+    compete by :func:`rank`.
     """
 
     def __init__(
@@ -57,10 +76,8 @@ class Race:
         make: Callable[[int, Recipe], RoundEngine],
         rounds: int,
         kept: int = 1,
-        fitness: str = "objective",
     ) -> None:
         self._make = make
-        self._fitness = fitness
         self._rungs = rungs_of(rounds)
         self._kept = kept
         self.entries: list[Entry] = []
@@ -165,13 +182,13 @@ class Race:
             one.load_state(state["trainings"][str(at)])
 
     def _made(self, at: int) -> RoundEngine:
-        return self._make(at + 1, Recipe.parse(self.entries[at].recipe))
+        return calibrate(self._make(at + 1, Recipe.parse(self.entries[at].recipe)))
 
     def _note(self, entry: Entry, training: RoundEngine) -> None:
         """The figures of an entry's best round so far."""
-        best, kind = training.best, self._fitness
+        best = training.best
         entry.val_accuracy, entry.val_loss = best.accuracy, best.loss
-        entry.loss = float(fitness(best.loss, best.figure(kind), kind))
+        entry.score, entry.loss = best.score, rank(training)
         if training.diverged:
             entry.ending, entry.loss = "diverged", math.inf
 

@@ -7,6 +7,7 @@ trials, other settings for the best, finalists, history, resume and budget are h
 A recipe that diverges counts as worst, and its training is not continued.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
@@ -15,8 +16,10 @@ from typing import Any, ClassVar
 from autofgl.federation import Federation
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.race import Entry
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.selection import FINALS_FROM, Selection
+from autofgl.runtime.trials import fitness
 
 #: How many of the best candidates the result names.
 TOP = 10
@@ -119,6 +122,13 @@ class RecipeSearch(Method):
         }
         return replace(outcome, extra={**outcome.extra, **search})
 
+    def _loss(self, entry: Entry) -> float:
+        """What the searcher is told of a candidate, as ``fitness`` says."""
+        kind = self.settings.fitness
+        score = entry.val_accuracy if kind == "accuracy" else entry.score
+        worst = not math.isfinite(entry.loss)
+        return math.inf if worst else float(fitness(entry.val_loss, score, kind))
+
     @property
     def _search_over(self) -> bool:
         if self._selection.race.running and self._candidate is not None:
@@ -136,6 +146,6 @@ class RecipeSearch(Method):
             race.begin([self.recipe(self._candidate)])
         row = self._selection.race_round()
         if not race.running:
-            self.searcher.tell([self._candidate], [race.entries[-1].loss])
+            self.searcher.tell([self._candidate], [self._loss(race.entries[-1])])
             self._candidate = None
         return {**row, **self._notes}

@@ -20,7 +20,7 @@ import numpy as np
 from autofgl.errors import UserError
 from autofgl.federation.party import Context, Party, Refused, Replies, require_later
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
+from autofgl.runtime.bounds import ROUNDING, SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.details import (
     detail_forms,
@@ -38,6 +38,7 @@ from autofgl.runtime.replies import (
     TAKE,
     WEIGHTS,
     WHOLE,
+    Array,
     Form,
     Record,
     Scalar,
@@ -46,7 +47,7 @@ from autofgl.runtime.replies import (
 from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
-from autofgl.tasks.losses import balanced_weights
+from autofgl.tasks.losses import TEMPERATURES, balanced_weights
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
@@ -61,7 +62,7 @@ CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 CLIMBED, CLIMBING = 1.2, 3
 #: What a client's state says of where it is: the stages that it had, and the present one.
 #: What of a round's message all clients are told alike that only evaluate.
-_TOLD = ("stage", "round", "totals", "contribute", "class_weights")
+_TOLD = ("stage", "round", "totals", "contribute", "class_weights", "calibrate")
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
@@ -413,6 +414,8 @@ class RoundEngine(Saved):
         "_each",
         "reference",
         "parameters",
+        "calibrates",
+        "calibrated_loss",
         "_class_weights",
     )
 
@@ -426,6 +429,9 @@ class RoundEngine(Saved):
         self.diverged = False
         self._given_up = False  # on a trial whose sums were refused
         self.parameters = 0
+        #: Whether clients tell their losses at several temperatures, and the best round's least.
+        self.calibrates = False
+        self.calibrated_loss = math.inf
         self._usual = UsualDistance()
         self._losses: list[float] = []
         self._climbing = 0
@@ -582,6 +588,8 @@ class RoundEngine(Saved):
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
         about |= self._weights_of_classes
+        if self.calibrates:
+            about["calibrate"] = True
         if contribute and not chosen and clients.secure != "none":
             about["update"] = False
         if not report or (clients.private and contribute):
@@ -603,6 +611,8 @@ class RoundEngine(Saved):
         sharing, clients = self.sharing, self.sharing.clients
         total: dict[str, Any] = {}
         figures = sharing.figure_forms(self._most) | self._objective_forms
+        if self.calibrates:
+            figures["tempered"] = Array((len(TEMPERATURES),), -ROUNDING)
         share = sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
             total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics", figures)
@@ -623,7 +633,8 @@ class RoundEngine(Saved):
     @property
     def _figure_names(self) -> set[str]:
         """What is a figure in a sum of figures and update."""
-        return {*self.sharing.figure_forms(self._most), *self._objective_forms, "diverged"}
+        names = {*self.sharing.figure_forms(self._most), *self._objective_forms}
+        return {*names, "diverged", "tempered"}
 
     @property
     def _objective_forms(self) -> dict[str, Form]:
@@ -752,12 +763,15 @@ class RoundEngine(Saved):
             self.best.round = at
             self.sharing.keep(True)
             return dict.fromkeys(_UNREPORTED)
-        flags = total.pop("diverged", 0.0)
+        flags, tempered = total.pop("diverged", 0.0), total.pop("tempered", None)
         self.diverged = self._given_up or bool(np.any(flags > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         for name in self._objective_forms:  # no part of an update
             total.pop(name, None)
-        self.sharing.keep(self.best.update(at, metrics))
+        best = self.best.update(at, metrics)
+        if best and tempered is not None:
+            self.calibrated_loss = float(np.min(tempered))
+        self.sharing.keep(best)
         return row
 
     def _call(

@@ -47,8 +47,7 @@ class Selection(Saved):
         self._tune = tune
         self._rounds = rounds
         self._final_recipe = final_recipe
-        fitness = getattr(self._settings, "fitness", "objective")
-        self.race = Race(self._trial, rounds, self._settings.finalists, fitness)
+        self.race = Race(self._trial, rounds, self._settings.finalists)
         self.finals = Finals(self._final, self._settings.inits)
         self._tuned = 0
         self._base = ""
@@ -165,7 +164,7 @@ class Selection(Saved):
         return fresh
 
     def _begin_finals(self) -> None:
-        best = distinct(self.race.best_first)[: self._settings.finalists]
+        best = diverse(distinct(self.race.best_first))[: self._settings.finalists]
         if not best:
             raise AutoFGLError(f"all {len(self.race.entries)} candidates diverged: lower 'lr'")
         finalists: list[tuple[Recipe, RoundEngine | None]] = []
@@ -188,6 +187,15 @@ def distinct(entries: Sequence[Entry]) -> list[Entry]:
     for one in entries:
         first.setdefault((one.val_accuracy, round(one.val_loss, 5)), one)
     return list(first.values())
+
+
+def diverse(entries: Sequence[Entry]) -> list[Entry]:
+    """The best of each network first: what is alike in most is alike in its faults."""
+    first: dict[str, Entry] = {}
+    for one in entries:
+        first.setdefault(Recipe.parse(one.recipe).network, one)
+    ahead = list(first.values())
+    return [*ahead, *(one for one in entries if one not in ahead)]
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
