@@ -3,9 +3,9 @@
 Five hundred validation nodes cannot tell two good networks apart by one training each. So every
 finalist is trained from several draws of the initial weights, and recipes are compared by the mean
 of their calibrated losses. After two passes those are left out that are worse than the best by more
-than two standard errors; of recipes within one standard error of the best the one with the fewest parameters is chosen (the
-one-standard-error rule: Breiman et al., Classification and Regression Trees, 1984), and of its
-trainings the best.
+than two standard errors. Of recipes within one standard error of the best the one with the fewest
+parameters is chosen (the one-standard-error rule: Breiman et al., Classification and Regression
+Trees, 1984), and of its trainings the best.
 """
 
 import math
