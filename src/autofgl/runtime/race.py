@@ -51,7 +51,7 @@ def rank(training: RoundEngine) -> float:
     """
     best = training.best
     if training.calibrates:
-        return training.calibrated_loss
+        return best.loss
     return float(fitness(best.loss, best.score, "objective"))
 
 

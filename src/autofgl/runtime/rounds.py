@@ -12,7 +12,7 @@ client: the figures of round t are those of the weights after t-1 updates.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -415,7 +415,6 @@ class RoundEngine(Saved):
         "reference",
         "parameters",
         "calibrates",
-        "calibrated_loss",
         "_class_weights",
     )
 
@@ -429,9 +428,8 @@ class RoundEngine(Saved):
         self.diverged = False
         self._given_up = False  # on a trial whose sums were refused
         self.parameters = 0
-        #: Whether clients tell their losses at several temperatures, and the best round's least.
+        #: Whether rounds are compared by the validation loss after temperature scaling.
         self.calibrates = False
-        self.calibrated_loss = math.inf
         self._usual = UsualDistance()
         self._losses: list[float] = []
         self._climbing = 0
@@ -768,10 +766,9 @@ class RoundEngine(Saved):
         row, metrics = self.sharing.judge(total, self.totals)
         for name in self._objective_forms:  # no part of an update
             total.pop(name, None)
-        best = self.best.update(at, metrics)
-        if best and tempered is not None:
-            self.calibrated_loss = float(np.min(tempered))
-        self.sharing.keep(best)
+        if tempered is not None:
+            metrics = replace(metrics, val_loss=float(np.min(tempered)))
+        self.sharing.keep(self.best.update(at, metrics))
         return row
 
     def _call(

@@ -24,7 +24,7 @@ from autofgl.search.halving import bracket_rounds
 #: Most recipes with other settings that race together.
 BRACKET = 8
 #: Share of a time budget after which the finals begin.
-FINALS_FROM = 0.75
+FINALS_FROM = 0.8
 
 
 class Selection(Saved):

@@ -282,7 +282,7 @@ class SelectionSettings(BaseModel):
     width) than the best ones have"""
     finalists: Count = 3
     """number of best recipes to train fully; federated validation picks one"""
-    inits: Count = 3
+    inits: Count = 2
     """draws of the initial weights from which each finalist is trained, as long as validation
     cannot tell it from the best"""
 

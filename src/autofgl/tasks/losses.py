@@ -80,7 +80,7 @@ def balanced_weights(label_counts: Any) -> list[float]:
 
 #: Temperatures by which logits are divided to compare networks by how well they could be
 #: calibrated.
-TEMPERATURES = tuple(float(one) for one in np.exp(np.linspace(-3.0, 1.5, 10)).round(4))
+TEMPERATURES = tuple(float(one) for one in np.exp(np.linspace(-3.0, 1.5, 19)).round(4))
 
 
 def tempered_losses(logits: Tensor, labels: Tensor, most: float) -> Any:

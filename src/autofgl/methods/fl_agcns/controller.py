@@ -35,7 +35,7 @@ from autofgl.search.halving import bracket_rounds
 from autofgl.sharing.common import COMMON
 
 #: Share of a time budget that the known networks have.
-OPENING_SHARE = 0.2
+OPENING_SHARE = 0.15
 #: Share of the generations' time after which they evolve, warmed up or not.
 WARMUP_SHARE = 2 / 3
 

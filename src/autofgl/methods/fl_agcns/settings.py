@@ -122,7 +122,7 @@ class FLAGCNSSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     trials: Whole = 24
     """networks to race on their own after the search: its best, then their offspring; 0: choose by
     shared weights only"""
-    search_share: float = Field(0.5, gt=0, le=1)
+    search_share: float = Field(0.4, gt=0, le=1)
     """share of the time budget after which trials begin, even if generations remain"""
     trial_rounds: Count = 100
     """training rounds of a network in a race; half of them end after a quarter"""
