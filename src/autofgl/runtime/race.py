@@ -67,8 +67,8 @@ class Race:
     """Races brackets of recipes, one after the other, and keeps the best trainings parked.
 
     ``make`` makes the training of an entry from its number, from 1 on, and its recipe; ``rounds``
-    are those of an entry that comes to the end; of those, the best ``kept`` stay parked. Entries
-    compete by :func:`rank`.
+    are those of an entry that comes to the end; ``kept`` stay parked, the first of what ``order``
+    makes of the best ones. Entries compete by :func:`rank`.
     """
 
     def __init__(
@@ -76,10 +76,12 @@ class Race:
         make: Callable[[int, Recipe], RoundEngine],
         rounds: int,
         kept: int = 1,
+        order: Callable[[Sequence[Entry]], Sequence[Entry]] = tuple,
     ) -> None:
         self._make = make
         self._rungs = rungs_of(rounds)
         self._kept = kept
+        self._order = order
         self.entries: list[Entry] = []
         self._bracket: list[int] = []  # of entries by number - 1, all on one rung
         self._turn: list[int] = []  # those that still have rounds to make on it
@@ -225,7 +227,8 @@ class Race:
         self._forget_all_but_the_best()
 
     def _forget_all_but_the_best(self) -> None:
-        kept = {one.number - 1 for one in self.best_first[: self._kept]} | set(self._turn)
+        best = self._order(self.best_first)[: self._kept]
+        kept = {one.number - 1 for one in best} | set(self._turn)
         for at in sorted(self._trainings.keys() - kept):
             if at == self._present:
                 self._present = -1

@@ -47,7 +47,7 @@ class Selection(Saved):
         self._tune = tune
         self._rounds = rounds
         self._final_recipe = final_recipe
-        self.race = Race(self._trial, rounds, self._settings.finalists)
+        self.race = Race(self._trial, rounds, self._settings.finalists, contenders)
         self.finals = Finals(self._final, self._settings.inits)
         self._tuned = 0
         self._base = ""
@@ -164,7 +164,7 @@ class Selection(Saved):
         return fresh
 
     def _begin_finals(self) -> None:
-        best = diverse(distinct(self.race.best_first))[: self._settings.finalists]
+        best = contenders(self.race.best_first)[: self._settings.finalists]
         if not best:
             raise AutoFGLError(f"all {len(self.race.entries)} candidates diverged: lower 'lr'")
         finalists: list[tuple[Recipe, RoundEngine | None]] = []
@@ -196,6 +196,11 @@ def diverse(entries: Sequence[Entry]) -> list[Entry]:
         first.setdefault(Recipe.parse(one.recipe).network, one)
     ahead = list(first.values())
     return [*ahead, *(one for one in entries if one not in ahead)]
+
+
+def contenders(entries: Sequence[Entry]) -> list[Entry]:
+    """In which order entries become finalists."""
+    return diverse(distinct(entries))
 
 
 def entry_json(entry: Entry) -> dict[str, Any]:
