@@ -1,6 +1,7 @@
 """The finals: standings by hand, passes over initial weights, and what a budget leaves."""
 
 import math
+from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from autofgl.runtime.finals import Finalist, Finals, choose, named, standings
 from autofgl.runtime.local_model import TrialModel
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
+from autofgl.runtime.race import calibrate
 from autofgl.runtime.recipe import Recipe
 from autofgl.sharing.common import COMMON
 from federations import make, parties
@@ -24,63 +26,55 @@ SAGE = Recipe(network="relu | sage<0 | identity", settings={"dropout": 0.2})
 FIXED = Recipe(network="sgc", settings={"dropout": 0.0})
 
 
-def trained(
-    recipe: str, score: float, loss: float = 1.0, size: int = 10, init: int = 0
-) -> Finalist:
+def trained(recipe: str, loss: float, size: int = 10, init: int = 0) -> Finalist:
     """A training that is over."""
-    return Finalist(
-        recipe, init, over=True, score=score, val_loss=loss, val_accuracy=score, parameters=size
-    )
+    return Finalist(recipe, init, over=True, loss=loss, parameters=size)
 
 
 class TestChoice:
     def test_means_and_their_pooled_standard_errors(self) -> None:
         """Variances of 0.0008 and 0.0002 have a mean of 0.0005; two of each make a mean."""
         finalists = [
-            trained("a", 0.80), trained("b", 0.83), trained("a", 0.84, init=1),
-            trained("b", 0.85, init=1), trained("c", 0.5),
+            trained("a", 0.60), trained("b", 0.55), trained("a", 0.56, init=1),
+            trained("b", 0.57, init=1), trained("c", 0.9),
         ]  # fmt: skip
         ranked = standings(finalists)
         assert [one.recipe for one in ranked] == ["b", "a", "c"]
-        assert [one.score for one in ranked] == pytest.approx([0.84, 0.82, 0.5])
+        assert [one.loss for one in ranked] == pytest.approx([0.56, 0.58, 0.9])
         deviation = math.sqrt(0.0005)
         errors = [deviation / math.sqrt(2), deviation / math.sqrt(2), deviation]
         assert [one.error for one in ranked] == pytest.approx(errors)
         assert [one.inits for one in ranked] == [2, 2, 1]
 
-    @pytest.mark.parametrize(("second", "chosen"), [(0.84, 3), (0.86, 2)])
+    @pytest.mark.parametrize(("second", "chosen"), [(0.56, 1), (0.54, 2)])
     def test_the_simplest_within_a_standard_error_of_the_best(
         self, second: float, chosen: int
     ) -> None:
-        """b has 0.84 ± 0.016: a mean of 0.82 is worse, and 0.83 is not."""
+        """b has 0.56 ± 0.016: a mean of 0.58 is worse, and 0.57 is not."""
         finalists = [
-            trained("a", 0.80, size=5), trained("b", 0.83), trained("a", second, size=5, init=1),
-            trained("b", 0.85, init=1),
+            trained("a", 0.60, size=5), trained("b", 0.55), trained("a", second, size=5, init=1),
+            trained("b", 0.57, init=1),
         ]  # fmt: skip
         assert choose(finalists) == chosen
 
     def test_with_one_training_each_the_best_then_the_smaller(self) -> None:
-        assert choose([trained("a", 0.7, size=1), trained("b", 0.8)]) == 1
-        assert choose([trained("a", 0.8, size=9), trained("b", 0.8, size=3)]) == 1
+        assert choose([trained("a", 0.7, size=1), trained("b", 0.6)]) == 1
+        assert choose([trained("a", 0.6, size=9), trained("b", 0.6, size=3)]) == 1
 
-    def test_of_a_recipes_trainings_the_best_by_score_then_by_loss(self) -> None:
-        own = [
-            trained("a", 0.8, 0.5),
-            trained("a", 0.9, 0.7, init=1),
-            trained("a", 0.9, 0.6, init=2),
-        ]
-        assert choose(own) == 2
+    def test_of_a_recipes_trainings_the_best(self) -> None:
+        assert (
+            choose([trained("a", 0.8), trained("a", 0.7, init=1), trained("a", 0.9, init=2)]) == 1
+        )
 
     def test_what_has_diverged_or_is_not_over_does_not_count(self) -> None:
-        lost = trained("a", -math.inf)
-        waiting = Finalist("c", 0, score=0.99)
-        assert choose([lost, trained("b", 0.3), waiting]) == 1
-        assert [one.recipe for one in standings([lost, waiting])] == []
+        lost, waiting = trained("a", math.inf), Finalist("c", 0, loss=0.01)
+        assert choose([lost, trained("b", 3.0), waiting]) == 1
+        assert standings([lost, waiting]) == []
         with pytest.raises(AutoFGLError, match="all finalists diverged: lower 'lr'"):
             choose([lost])
 
     def test_a_diverged_draw_of_the_initial_weights_is_not_taken(self) -> None:
-        finalists = [trained("a", 0.6), trained("a", -math.inf, init=1)]
+        finalists = [trained("a", 0.6), trained("a", math.inf, init=1)]
         assert choose(finalists) == 0
         assert standings(finalists)[0].inits == 1
 
@@ -113,9 +107,9 @@ def run(finals: Finals, most: int = 10**6) -> list[dict[str, Any]]:
 
 
 def plain(clients: list[ClientGraph], recipe: Recipe, **about: Any) -> Outcome:
-    """The outcome of a training of its own."""
+    """The outcome of a training of its own, whose rounds are compared as in the finals."""
     method = make(Averaging, clients, **{**SMALL, **about})
-    training = method.engine(recipe)
+    training = calibrate(method.engine(recipe))
     training.start(recipe)
     while not training.done:
         training.step()
@@ -152,25 +146,23 @@ def test_the_outcome_is_that_of_a_plain_training_of_the_chosen_one(
     assert {str(one.get("recipe", one.get("genotype"))) for one in told} == {
         str(GCN), str(SAGE), str(FIXED)
     }  # fmt: skip
-    assert told[0]["val_score"] >= told[1]["val_score"] >= told[2]["val_score"]
+    assert told[0]["score"] <= told[1]["score"] <= told[2]["score"]
     assert all(one["parameters"] > 0 and one["inits"] == 1 for one in told)
 
 
 def test_those_that_validation_cannot_tell_apart_are_trained_again(
     small_clients: list[ClientGraph],
 ) -> None:
-    """By hand: after each pass those within sqrt(p (1 - p) / n) of the best get another draw."""
-    _, finals = begin(small_clients, GCN, SAGE, FIXED, inits=3)
+    """By hand: all of them twice, then those within two standard errors of the best."""
+    _, finals = begin(small_clients, GCN, SAGE, FIXED, inits=4)
     run(finals)
-    nodes = sum(int(client.val_mask.sum()) for client in small_clients)
-    for done in (1, 2):
+    assert Counter(one.init for one in finals.finalists[:6]) == {0: 3, 1: 3}
+    for done in (2, 3):
         ranked = standings([one for one in finals.finalists if one.init < done])
-        best = ranked[0].score
-        floor = best - math.sqrt(best * (1 - best) / nodes)
-        alike = [one.recipe for one in ranked if one.score >= floor]
+        most = ranked[0].loss + 2 * ranked[0].error
+        alike = [one.recipe for one in ranked if one.loss <= most]
         again = [one.recipe for one in finals.finalists if one.init == done]
         assert again == (alike if len(alike) > 1 and ranked[0].inits == done else [])
-    assert max(one.init for one in finals.finalists) >= 1, "they are alike here"
 
 
 def test_another_draw_is_a_training_with_that_setting(small_clients: list[ClientGraph]) -> None:
@@ -291,7 +283,8 @@ def test_who_diverges_is_trained_no_further(
     run(finals, 5)
     monkeypatch.setattr(TrialModel, "flags", lambda _: {"diverged": np.ones(1)})
     assert len(run(finals)) == 1
-    assert [one.score for one in finals.finalists] == [pytest.approx(0.5, abs=0.5), -math.inf]
+    assert math.isfinite(finals.finalists[0].loss)
+    assert finals.finalists[1].loss == math.inf
     assert finals.outcome().extra["recipe"] == str(GCN)
     _, finals = begin(small_clients, GCN, SAGE, inits=3)
     assert len(run(finals)) == 2

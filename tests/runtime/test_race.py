@@ -6,6 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.graphs.client_graph import ClientGraph
@@ -16,6 +18,7 @@ from autofgl.runtime.race import Entry, Race
 from autofgl.runtime.recipe import Recipe
 from autofgl.search.halving import bracket_rounds
 from autofgl.sharing.common import COMMON
+from autofgl.tasks.losses import TEMPERATURES
 from federations import make, parties
 
 ROUNDS = 8  # rungs of 2, 4 and 8 rounds
@@ -100,7 +103,7 @@ def test_the_better_half_goes_on_by_hand(small_clients: list[ClientGraph]) -> No
     method, race = begin(small_clients)
     expected_left = bracket_rounds(5, ROUNDS)
     assert race.planned == expected_left == 5 * 2 + 3 * 2 + 2 * 4
-    seen: dict[int, list[tuple[float, float]]] = {}
+    seen: dict[int, list[float]] = {}
     alive, before = [1, 2, 3, 4, 5], 0
     for rung, end in enumerate((2, 4, 8)):
         for number in alive:
@@ -110,11 +113,10 @@ def test_the_better_half_goes_on_by_hand(small_clients: list[ClientGraph]) -> No
                 assert (entry.number, row["rung"]) == (number, rung)
                 assert row["test_accuracy"] is None
                 assert race.planned == expected_left
-                seen.setdefault(number, []).append((row["val_accuracy"], row["val_loss"]))
-        best = {number: max((a, -b) for a, b in seen[number]) for number in alive}
+                seen.setdefault(number, []).append(row["val_accuracy"])
         before = end
         if rung < 2:
-            order = sorted(alive, key=lambda n: 1 - best[n][0] - 1e-6 * best[n][1])
+            order = sorted(alive, key=lambda number: race.entries[number - 1].loss)
             pruned = order[math.ceil(len(alive) / 2) :]
             assert {one.number for one in race.entries if one.ending == "pruned"} >= set(pruned)
             alive = sorted(set(alive) - set(pruned))
@@ -122,15 +124,43 @@ def test_the_better_half_goes_on_by_hand(small_clients: list[ClientGraph]) -> No
     assert race.planned == 0
     assert {one.number for one in race.entries if one.ending == "done"} == set(alive)
     for one in race.entries:
-        accuracy, loss = max(seen[one.number], key=lambda pair: (pair[0], -pair[1]))
-        assert (one.val_accuracy, one.val_loss) == (accuracy, loss)
-        assert one.loss == pytest.approx(1 - accuracy + 1e-6 * loss, abs=1e-12)
+        assert one.val_accuracy == one.score == max(seen[one.number])
+        assert one.loss == one.val_loss, "that after temperature scaling"
         assert one.rounds == len(seen[one.number])
     places = [one.number for one in race.best_first]
     assert set(places[:2]) == set(alive), "who came farther is ahead of the others"
     assert race.entries[3].parameters > 0
     stages = {f"candidate-{number}-" for number in alive}
     assert all(set(party._parked) <= stages for party in parties(method).values())
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_recipes_compete_by_the_loss_after_temperature_scaling(
+    small_clients: list[ClientGraph], secure: str
+) -> None:
+    """By hand, at the initial weights: the mean over all validation nodes, at the best of the
+    temperatures.
+    """
+    method, race = begin(small_clients, RECIPES[0], secure=secure)
+    row, entry = race.step()
+    logits, labels = [], []
+    for client in small_clients:
+        data = client.to_pyg()
+        scores = parties(method)[client.name].sharing.local.logits()
+        logits.append(scores[data.val_mask])
+        labels.append(data.y[data.val_mask])
+    found, wanted = torch.cat(logits).detach(), torch.cat(labels)
+    losses = [float(functional.cross_entropy(found / t, wanted)) for t in TEMPERATURES]
+    assert entry.loss == pytest.approx(min(losses), abs=1e-5)
+    plain = float(functional.cross_entropy(found, wanted))
+    assert row["val_loss"] == pytest.approx(plain, abs=1e-5), "in the history it is as it is"
+    assert entry.loss < plain, "initial weights are too sure of themselves, or not enough"
+
+
+def test_with_another_objective_recipes_compete_by_it(small_clients: list[ClientGraph]) -> None:
+    _, race = begin(small_clients, RECIPES[0], objective="macro_f1")
+    _, entry = race.step()
+    assert entry.loss == pytest.approx(1 - entry.score + 1e-6 * entry.val_loss, abs=1e-12)
 
 
 @pytest.mark.parametrize(
