@@ -7,7 +7,14 @@ from autofgl.search.halving import bracket_rounds, rungs_of
 
 @pytest.mark.parametrize(
     ("rounds", "rungs"),
-    [(100, [25, 50, 100]), (50, [12, 25, 50]), (8, [2, 4, 8]), (3, [1, 2, 3]), (2, [1, 2]), (1, [1])],
+    [
+        (100, [25, 50, 100]),
+        (50, [12, 25, 50]),
+        (8, [2, 4, 8]),
+        (3, [1, 2, 3]),
+        (2, [1, 2]),
+        (1, [1]),
+    ],
 )
 def test_half_end_after_a_quarter_and_half_of_the_others_after_half(
     rounds: int, rungs: list[int]
