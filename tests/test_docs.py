@@ -67,9 +67,7 @@ def test_every_method_is_in_the_list(methods_page: str, hooks: ModuleType) -> No
 
 def test_settings_are_those_of_the_class(hooks: ModuleType) -> None:
     table = hooks.settings_table("fedavg")
-    assert (
-        "| `normalize_features` | `true` | scale the features of each node to sum to 1 |" in table
-    )
+    assert "| `normalize_features` | `unit` | unit: scale the features of each node to" in table
     assert (
         "number of codes (encoded architectures) in the population, \\|P\\|"
         in hooks.settings_table("fl-agcns")

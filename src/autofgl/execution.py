@@ -46,7 +46,8 @@ def execute(
         )
         folder.require()
         outcome = finished.outcome
-        info = {"normalize_features": layers.method.normalize_features}
+        scaling = layers.method.normalize_features
+        info = {"normalize_features": scaling if outcome.features is None else outcome.features}
         if layers.data.directed:
             info["directed"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)

@@ -57,6 +57,27 @@ def test_row_normalized(features: InputFeatures) -> None:
     torch.testing.assert_close(dense[0], torch.tensor([0, 2 / 3, 0, 1 / 3]))
 
 
+def test_rows_of_length_one(features: InputFeatures) -> None:
+    dense = features.scaled("unit").to_dense()
+    torch.testing.assert_close(dense, torch.nn.functional.normalize(torch.from_numpy(ARRAY)))
+    torch.testing.assert_close(
+        features.scaled(True).to_dense(), features.row_normalized().to_dense()
+    )
+    assert features.scaled(False) is features
+
+
+def test_signs_do_not_change_the_size_of_a_row() -> None:
+    x = np.array([[3.0, -4.0], [0.0, 0.0]], np.float32)
+    for given in (x, sp.csr_array(x)):
+        features = InputFeatures.from_client(given)
+        torch.testing.assert_close(
+            features.scaled("unit").to_dense(), torch.tensor([[0.6, -0.8], [0.0, 0.0]])
+        )
+        torch.testing.assert_close(
+            features.scaled(True).to_dense(), torch.tensor([[3 / 7, -4 / 7], [0.0, 0.0]])
+        )
+
+
 def test_no_rows_and_no_columns() -> None:
     for shape in ((0, 3), (3, 0)):
         for x in (np.zeros(shape, np.float32), sp.csr_array(shape, dtype=np.float32)):

@@ -52,7 +52,7 @@ def test_a_client_s_training_stays_on_its_device(
     client, settings = small_clients[0], FederatedSettings(hidden=8, **how)
     data = ClientData(client, 0, CARD)
     spec = model_spec(client, settings)
-    inputs = data.inputs(normalize_features=True)
+    inputs = data.inputs(True)
     here = LocalModel(client.name, ClientData(client, 0).inputs(True), spec, settings, 0)
     model = LocalModel(client.name, inputs, spec, settings, 0)
     with OneDevice():

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 
 from autofgl.errors import UserError
 from autofgl.federation.payload import decode, encode
+from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_space
 from autofgl.runtime.recipe import Recipe, changed
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.seeding import numpy_generator
+from autofgl.sharing.common import network_spec
 
 SPACE = make_space(FLAGCNSSettings(layers=4))
 NAMES = st.from_regex(r"[a-z][a-z0-9_-]{0,12}", fullmatch=True)
@@ -122,9 +124,15 @@ def test_what_does_not_fit_is_named_in_one_line(recipe: Recipe, message: str) ->
     assert "\n" not in str(raised.value)
 
 
-def test_a_fixed_network_needs_settings_that_read_it() -> None:
-    with pytest.raises(UserError, match="recipe: model=gcn: "):
-        Recipe(network="gcn").apply(FLAGCNSSettings())
+def test_a_fixed_network_is_a_setting_where_there_is_one() -> None:
+    assert Recipe(network="gat").apply(FederatedSettings()).model == "gat"
+    assert Recipe(network="gat").apply(FLAGCNSSettings()) == FLAGCNSSettings()
+
+
+def test_a_fixed_network_that_is_none_is_refused(small_clients: list[ClientGraph]) -> None:
+    assert network_spec(small_clients[0], FLAGCNSSettings(), "gat").family == "gat"  # type: ignore[union-attr]
+    with pytest.raises(UserError, match="gcm"):
+        network_spec(small_clients[0], FLAGCNSSettings(), "gcm")
 
 
 def test_other_changes_name_who_asked_for_them() -> None:

@@ -53,6 +53,8 @@ class StepModel:
         shapes = {"confusion": (classes, classes), "scores": (1, 2, 8), "calibration": (15, 3)}
         return {kind: np.zeros((rows, *shapes[kind])) for kind in kinds}
 
+    parameters = 1
+
     def flags(self) -> dict[str, Any]:
         return {"diverged": np.array([float(self.diverged)])}
 
@@ -220,10 +222,10 @@ SUMMING: dict[str, dict[str, Any]] = {
     "graphfl": {"inner_steps": 1, "adapt_steps": 1, "participation": 0.5, "new_clients": 1}
     | {"secure_threshold": 2},
     "graphfl-ga": {"population": 2, "iterations": 1, "inner_steps": 1, "adapt_steps": 1},
-    "fl-random": {"candidates": 2, "candidate_rounds": 2, "layers": 2, "finalists": 2},
+    "fl-random": {"candidates": 2, "candidate_rounds": 2, "layers": 2, "finalists": 2, "tune": 2},
     "fl-agcns": {"generations": 2, "population": 4, "layers": 2, "warmup": 1, "weight_steps": 1}
-    | {"trials": 2, "trial_rounds": 2, "finalists": 2},
-    "fl-darts": {"generations": 2, "layers": 1},
+    | {"trials": 2, "trial_rounds": 2, "finalists": 2, "tune": 2},
+    "fl-darts": {"generations": 2, "layers": 1, "trials": 3, "trial_rounds": 2, "tune": 2},
     "asfgnn": {"trials": 2, "trial_rounds": 2, "searcher": "random", "tune_hidden": "4"},
 }
 
@@ -252,24 +254,26 @@ def test_no_sum_has_the_name_of_another(small_clients: list[ClientGraph], name: 
 def test_only_a_trial_speaks_of_divergence_and_none_of_test_nodes(
     small_clients: list[ClientGraph],
 ) -> None:
+    """A finalist goes on where its trial ended: it may diverge, and has test nodes from then on."""
     sent: dict[str, list[Any]] = {"candidate": [], "final": []}
 
     def watch(way: str, party: str, op: str, payload: Payload) -> None:
         if way == "up" and op == "round":
-            phase = "final" if method._final.begun else "candidate"
+            phase = "final" if method._selection.finals.begun else "candidate"
             sent[phase].append(readable(payload["metrics"]))
 
-    small = {"candidates": 2, "candidate_rounds": 3, "layers": 2, "hidden": 4, "rounds": 3}
-    method = make("fl-random", small_clients, **small, finalists=1, observer=watch)
+    small = {"candidates": 2, "candidate_rounds": 3, "layers": 2, "hidden": 4, "rounds": 5}
+    method = make("fl-random", small_clients, **small, finalists=1, tune=1, observer=watch)
     method.setup()
     to_the_end(method)
-    assert len(sent["candidate"]) == 2 * 4 * 3
+    assert len(sent["candidate"]) == (2 * 3 + 3) * 3
+    assert len(sent["final"]) == 2 * 3
     for vectors in sent["candidate"]:
         assert vectors["metrics"].reshape(3, 3)[2].tolist() == [0, 0, 0]
         assert vectors["metrics"].reshape(3, 3)[1, 2] > 0
         assert vectors["diverged"].tolist() == [0]
     for vectors in sent["final"]:
-        assert "diverged" not in vectors
+        assert vectors["diverged"].tolist() == [0]
         assert vectors["metrics"].reshape(3, 3)[2, 2] > 0
 
 
@@ -298,11 +302,12 @@ def test_a_trial_with_wild_validation_nodes_is_done_and_not_diverged(
     """Finite, however large: it is worth little, and says so in its figures."""
     wild = [replace(client, x=np.asarray(client.to_pyg().x) * 1e6) for client in small_clients]
     method = make("fl-random", wild, candidate_rounds=1, hidden=4, normalize_features=False)
-    network = "identity | gcn<0 | identity"
-    method._trials.begin(network, Recipe(network=network))
-    row, _, trial = method._trials.step()
-    assert min(row["val_loss"], trial.val_loss) > 10
-    assert (trial.ending, trial.useful) == ("done", True)
+    race = method._selection.race
+    race.begin([Recipe(network="identity | gcn<0 | identity")])
+    row, entry = race.step()
+    assert min(row["val_loss"], entry.val_loss) > 10
+    assert entry.ending == "done"
+    assert race.best_first == [entry]
 
 
 class Unreliable(InProcess):
@@ -329,44 +334,54 @@ class Unreliable(InProcess):
         return require(op, Replies(replies.ok, {**replies.failed, **failed}), min_ok)
 
 
-def with_finalists(clients: list[ClientGraph], absent: dict[str, str], **settings: Any) -> Any:
-    """A search whose second finalist begins without some clients."""
-    small = {"candidates": 2, "candidate_rounds": 1, "layers": 2, "hidden": 4, "finalists": 2}
-    method = make("fl-random", clients, engine=Unreliable, **small, rounds=2, **settings)
-    method.federation.absent = lambda op, payload: (
-        absent if (op, payload.get("stage")) == ("start", "final-1-") else {}
-    )
+def with_finalists(
+    clients: list[ClientGraph], absent: dict[str, str], at: str = "go_on", **settings: Any
+) -> Any:
+    """A search whose second finalist goes on, or a candidate begins, without some clients."""
+    small = {"candidates": 2, "candidate_rounds": 2, "layers": 2, "hidden": 4, "finalists": 2}
+    small |= {"tune": 0, "inits": 1, "rounds": 4}
+    method = make("fl-random", clients, engine=Unreliable, **small, **settings)
+    finals = method._selection.finals
+
+    def missing(op: str, payload: Payload) -> dict[str, str]:
+        return absent if op == at and (op == "start" or (finals.begun and finals._at == 1)) else {}
+
+    method.federation.absent = missing
     method.setup()
     return method
 
 
 @pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
-def test_a_finalist_begins_without_a_client_that_is_lost(
+def test_a_finalist_goes_on_without_a_client_that_is_lost(
     small_clients: list[ClientGraph], aggregate: str
 ) -> None:
     method = with_finalists(small_clients, {"client-1": "lost"}, aggregate=aggregate)
     rows = to_the_end(method)
-    assert [row["clients"] for row in rows] == [3] * 4 + [2] * 2
+    assert [row["clients"] for row in rows] == [3] * (2 * 2 + 2) + [2] * 2
     assert [one["name"] for one in method.finish().per_client]
     assert list(method.federation.parties) == ["client-0", "client-2"]
 
 
 @pytest.mark.parametrize("aggregate", ["gradients", "parameters"])
-def test_who_is_late_for_a_start_trains_no_other_network_than_the_rest(
-    small_clients: list[ClientGraph], aggregate: str
+@pytest.mark.parametrize("at", ["start", "go_on"])
+def test_who_is_late_for_a_training_trains_no_other_network_than_the_rest(
+    small_clients: list[ClientGraph], at: str, aggregate: str
 ) -> None:
-    """It has built no network: it is left out, or given another chance to build the same one."""
-    method = with_finalists(small_clients, {"client-1": "timeout"}, aggregate=aggregate, timeout=60)
+    """It has not built this network, or another is its present one: it is left out."""
+    late = {"client-1": "timeout"}
+    method = with_finalists(small_clients, late, at, aggregate=aggregate, timeout=60)
     rows = to_the_end(method)
+    assert list(method.federation.parties) == ["client-0", "client-2"]
     networks = {str(parties(method)[name].sharing.local.spec) for name in method.federation.parties}
     assert len(networks) == 1
     assert all(np.isfinite(row["val_loss"]) for row in rows)
     steps = [(op, timeout) for op, timeout in method.federation.timeouts if op != "export"]
     assert {timeout for _, timeout in steps} == {60.0}
-    assert [op for op, _ in steps].count("start") == 4
+    calls = [op for op, _ in steps]
+    assert (calls.count("start"), calls.count("go_on")) == (2, 2)
 
 
 def test_too_few_clients_for_a_finalist_end_the_run(small_clients: list[ClientGraph]) -> None:
     method = with_finalists(small_clients, {"client-1": "lost"}, min_clients=3)
-    with pytest.raises(FederationError, match="'start' needs 3 parties, 2 answered"):
+    with pytest.raises(FederationError, match="'go_on' needs 3 parties, 2 answered"):
         to_the_end(method)

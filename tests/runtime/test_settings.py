@@ -27,6 +27,8 @@ def test_a_dumped_protocol_is_read_back() -> None:
 #: What a paper's own setting is, or what its method needs; each says why in its description.
 OWN = {
     "fedgraph": {"hidden": 16, "weight_decay": 0.0, "normalize_features": False},
+    "sfgnn": {"normalize_features": True},
+    "asfgnn": {"normalize_features": True},
     "graphfl": {"normalize_features": False},
     "graphfl-ga": {"normalize_features": False, "lr": 1.0},
 }

@@ -78,13 +78,13 @@ def _models(transcript: Transcript) -> dict[str, Any]:
 
 
 def _losses(
-    models: Mapping[str, Any], graphs: Sequence[ClientGraph], normalize: bool
+    models: Mapping[str, Any], graphs: Sequence[ClientGraph], scaling: Any
 ) -> dict[str, Floats]:
     """Losses of every client's nodes by the model that leaves it, or that all have."""
     leaving = {graph.name: models.get(graph.name, models.get("model")) for graph in graphs}
     by_name = {graph.name: graph for graph in graphs}
     return {
-        name: model_losses(model, by_name[name], normalize)
+        name: model_losses(model, by_name[name], scaling)
         for name, model in leaving.items()
         if model is not None
     }

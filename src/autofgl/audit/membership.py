@@ -32,7 +32,7 @@ def membership_leak(losses: Mapping[str, Floats], graphs: Sequence[ClientGraph])
     return Leak("curious peer", attack, graded(mean, 0.5, 1.0), got, "mean AUC", mean, 0.5)
 
 
-def model_losses(model: Any, graph: ClientGraph, normalize: bool) -> Floats:
+def model_losses(model: Any, graph: ClientGraph, scaling: Any) -> Floats:
     """The loss of every node with a label, by a network on ``(x, structure)``; 0 for the others."""
     import torch
     from torch.nn import functional
@@ -40,9 +40,7 @@ def model_losses(model: Any, graph: ClientGraph, normalize: bool) -> Floats:
     from autofgl.nn.features import InputFeatures
     from autofgl.nn.structure import Structure
 
-    features = InputFeatures.from_client(graph.x)
-    if normalize:
-        features = features.row_normalized()
+    features = InputFeatures.from_client(graph.x).scaled(scaling)
     with torch.no_grad():
         logits = model.eval()(features, Structure.from_client(graph))
         labels = torch.from_numpy(np.maximum(graph.y, 0))

@@ -51,7 +51,7 @@ def row_leaks(
     transcript: Transcript,
     graphs: Sequence[ClientGraph],
     share: str,
-    normalized: bool,
+    scaling: Any,
     report: Callable[[str], None] | None = None,
 ) -> list[Leak]:
     """What the client that receives the most rows rebuilds of one peer's features."""
@@ -63,8 +63,9 @@ def row_leaks(
         return [Leak("curious peer", attack, "nothing", "clients exchange no rows")]
     owner = next(graph for graph in graphs if graph.name == views.owner)
     features = to_dense(owner.x).astype(np.float64)
-    if normalized:
-        features /= np.maximum(features.sum(1, keepdims=True), 1e-12)
+    if scaling:
+        order = 2 if scaling == "unit" else 1
+        features /= np.maximum(np.linalg.norm(features, order, axis=1, keepdims=True), 1e-12)
     if report is not None:
         report(f"rebuilding features of {len(views.nodes)} nodes from {len(views.rows)} views")
     if k == 1:

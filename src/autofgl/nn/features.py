@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +17,10 @@ from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import Features
+
+
+#: How features are scaled, row by row: see :meth:`InputFeatures.scaled`.
+Scaling: TypeAlias = Literal["unit"] | bool
 
 
 class InputFeatures:
@@ -90,15 +95,29 @@ class InputFeatures:
             dropped = dropout(values, p, True, generator)
             return InputFeatures(SparseOperator(self.matrix.pattern, dropped))
 
+    def scaled(self, how: Scaling) -> InputFeatures:
+        """The features as ``normalize_features`` says: each row of length 1 (``unit``), each row
+        summing to 1 (true), or as they are (false).
+        """
+        if how == "unit":
+            return self._rows_over(lambda magnitudes: magnitudes.square(), torch.sqrt)
+        return self.row_normalized() if how else self
+
     def row_normalized(self) -> InputFeatures:
         """The features with each row divided by the sum of its magnitudes; zero rows stay zero."""
+        return self._rows_over(lambda magnitudes: magnitudes, lambda total: total)
+
+    def _rows_over(
+        self, part: Callable[[Tensor], Tensor], size: Callable[[Tensor], Tensor]
+    ) -> InputFeatures:
+        """Each row over its size, made of the sum of what its entries' magnitudes add to it."""
         with constants():
             if isinstance(self.matrix, Tensor):
-                total = self.matrix.abs().sum(1, keepdim=True)
+                total = size(part(self.matrix.abs()).sum(1, keepdim=True))
                 return InputFeatures(self.matrix / _one_for_zero(total))
             pattern, values = self.matrix.pattern, self.matrix.values
             ones = values.new_ones(pattern.shape[1], 1)
-            total = (SparseOperator(pattern, values.abs()) @ ones).squeeze(1)
+            total = size((SparseOperator(pattern, part(values.abs())) @ ones).squeeze(1))
             scaled = values / _one_for_zero(total).index_select(0, pattern.row)
             return InputFeatures(SparseOperator(pattern, scaled))
 

@@ -167,8 +167,7 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
     from autofgl.nn.structure import Structure
 
     features = InputFeatures.from_client(graph.x)
-    if description["normalize_features"]:
-        features = features.row_normalized()
+    features = features.scaled(description["normalize_features"])
     with torch.no_grad():
         probabilities = model(features, Structure.from_client(graph)).softmax(1)
     confidence, label = probabilities.max(1)

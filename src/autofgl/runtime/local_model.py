@@ -14,7 +14,7 @@ from torch import Tensor
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
-from autofgl.nn.features import InputFeatures
+from autofgl.nn.features import InputFeatures, Scaling
 from autofgl.nn.models.networks import build_network, empty_network, receptive_hops
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import DenseStructure, Structure
@@ -25,7 +25,7 @@ from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
-from autofgl.tasks.losses import NodeLoss
+from autofgl.tasks.losses import NodeLoss, tempered_losses
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -46,9 +46,19 @@ class Inputs:
     origin: "Inputs | None" = None  # what was moved here
 
     @classmethod
-    def of(cls, graph: ClientGraph, normalize_features: bool, dense: bool = False) -> "Inputs":
-        """Those of a client's graph; ``dense`` pays off if it is tiny."""
-        features = input_features(graph, normalize_features, dense)
+    def of(
+        cls,
+        graph: ClientGraph,
+        scaling: Scaling,
+        dense: bool = False,
+        like: "Inputs | None" = None,
+    ) -> "Inputs":
+        """Those of a client's graph; ``dense`` pays off if it is tiny. All but the features may be
+        that of inputs with another scaling.
+        """
+        features = input_features(graph, scaling, dense)
+        if like is not None:
+            return replace(like.origin or like, features=features)
         structure = (DenseStructure if dense else Structure).from_client(graph)
         nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks_of(graph)]
         labels = torch.from_numpy(graph.y)
@@ -79,10 +89,9 @@ def label_counts(graph: ClientGraph) -> npt.NDArray[np.float64]:
     return np.bincount(labels, minlength=graph.classes).astype(np.float64)
 
 
-def input_features(graph: ClientGraph, normalize: bool, dense: bool = False) -> InputFeatures:
+def input_features(graph: ClientGraph, scaling: Scaling, dense: bool = False) -> InputFeatures:
     """A graph's features as networks take them."""
-    features = InputFeatures.from_client(to_dense(graph.x) if dense else graph.x)
-    return features.row_normalized() if normalize else features
+    return InputFeatures.from_client(to_dense(graph.x) if dense else graph.x).scaled(scaling)
 
 
 class ClientData:
@@ -94,14 +103,14 @@ class ClientData:
         self.graph = graph
         self.seed = seed
         self.device = device or torch.device("cpu")
-        self._inputs: dict[bool, Inputs] = {}
+        self._inputs: dict[Scaling, Inputs] = {}
 
-    def inputs(self, normalize_features: bool) -> Inputs:
-        """The graph's inputs with features scaled or not."""
-        if normalize_features not in self._inputs:
-            inputs = Inputs.of(self.graph, normalize_features).to(self.device)
-            self._inputs[normalize_features] = inputs
-        return self._inputs[normalize_features]
+    def inputs(self, scaling: Scaling) -> Inputs:
+        """The graph's inputs with features scaled in a way; all ways share the structure."""
+        if scaling not in self._inputs:
+            inputs = Inputs.of(self.graph, scaling, like=next(iter(self._inputs.values()), None))
+            self._inputs[scaling] = inputs.to(self.device)
+        return self._inputs[scaling]
 
     def counts(self) -> npt.NDArray[np.float64]:
         """Number of training, validation and test nodes, ``[3]``."""
@@ -142,12 +151,14 @@ class LocalModel:
         self._origin = inputs.origin or inputs
         self.device = inputs.features.device
         if weights is None:
-            self.model = build_network(spec, torch_generator(seed, "weights"))
+            draw = [settings.init] if settings.init else []
+            self.model = build_network(spec, torch_generator(seed, "weights", *draw))
         else:
             self.model = empty_network(spec)
             self.load_weights(weights)
         self.model.to(self.device)  # drawn on the CPU: the same weights on every device
-        self._optimizer: torch.optim.Optimizer = torch.optim.Adam(
+        kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+        self._optimizer: torch.optim.Optimizer = kind(
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
         self._batches = self._mini_batches(settings)
@@ -161,6 +172,15 @@ class LocalModel:
         return MiniBatches(*training, size=settings.batch, fanouts=fanouts, device=self.device)
 
     @property
+    def parameters(self) -> int:
+        """Number of parameters of the network."""
+        return sum(value.numel() for value in self.model.parameters())
+
+    def show_test(self, inputs: Inputs) -> None:
+        """From now on figures are of test nodes too."""
+        self._nodes, self._labels = inputs.nodes, inputs.labels
+
+    @property
     def train_nodes(self) -> int:
         """Number of labeled training nodes."""
         return len(self._nodes[0])
@@ -172,7 +192,8 @@ class LocalModel:
 
     def dropout_generator(self, at: int, again: int = 0) -> torch.Generator:
         """The source of this client's dropout in a round, the first time and ``again``."""
-        names = [at, again] if again else [at]
+        names: list[int | str] = [at, again] if again else [at]
+        names += [f"init-{self.settings.init}"] if self.settings.init else []
         return torch_generator(self._seed, "dropout", self.name, *names)
 
     def train(self, epochs: int, at: int) -> None:
@@ -329,6 +350,12 @@ class LocalModel:
     def flags(self) -> dict[str, Any]:
         """What the figures of an evaluation say besides."""
         return {}
+
+    def tempered(self, logits: Tensor) -> Any:
+        """Losses on validation nodes at several temperatures, ``[T]``, as a sum over the nodes,
+        from the outputs for all own nodes.
+        """
+        return tempered_losses(logits[self._nodes[1]], self._labels[1], WORST_LOSS)
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""

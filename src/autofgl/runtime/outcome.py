@@ -32,6 +32,7 @@ class Outcome:
         specs: JSON form of each of the networks in ``models``, where they differ.
         objective: What was compared on validation nodes.
         metrics: Figures of validation and of test nodes by name; none with differential privacy.
+        features: How features are scaled, where a search chose it.
     """
 
     test_accuracy: float
@@ -47,6 +48,7 @@ class Outcome:
     specs: dict[str, dict[str, Any]] = field(default_factory=dict)
     objective: str = "accuracy"
     metrics: dict[str, Any] = field(default_factory=dict)
+    features: str | bool | None = None
 
     @property
     def score(self) -> float:

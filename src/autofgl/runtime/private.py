@@ -109,8 +109,8 @@ class PrivateClient:
         update, figures = (vectors, {}) if "share" in vectors else ({}, vectors)
         bounded = {name: self._bounded(tag, name, value) for name, value in figures.items()}
         if "diverged" in figures:  # of a trial, which leaves test nodes alone
-            rows = bounded["metrics"][1].reshape(-1, len(SPLITS), 3)
-            rows[:, SPLITS.index("test")] = 0
+            for values in bounded["metrics"]:  # what has no bound has no noise: nothing is told
+                values.reshape(-1, len(SPLITS), 3)[:, SPLITS.index("test")] = 0
         if "metrics" in bounded:
             bounds = {name: bound for name, (_, bound) in bounded.items()}
             self._deviation = self.sums.figure_deviation(bounds)

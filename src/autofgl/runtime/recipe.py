@@ -74,7 +74,7 @@ class Recipe(BaseModel):
             UserError: A value does not fit, or nobody reads it.
         """
         changes = dict(self.settings)
-        if self.network and "|" not in self.network:
+        if self.network and "|" not in self.network and "model" in type(settings).model_fields:
             changes["model"] = self.network
         return changed(settings, changes, "recipe") if changes else settings
 

@@ -2,48 +2,52 @@
 
 Any searcher pairs with any way of sharing. A method of this kind says who proposes the candidates
 (:meth:`RecipeSearch.make_searcher`) and what a candidate stands for (:meth:`RecipeSearch.recipe`);
-trials, finalists, history, resume and budget are here.
+trials, other settings for the best, finalists, history, resume and budget are here.
 
 A recipe that diverges counts as worst, and its training is not continued.
 """
 
+import math
 from abc import abstractmethod
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-from autofgl.errors import AutoFGLError
 from autofgl.federation import Federation
 from autofgl.runtime.method import Method
-from autofgl.runtime.metrics import BestRound
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.race import Entry
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundEngine
-from autofgl.runtime.trials import FinalTraining, Trial, Trials, fitness, most_accurate, named
+from autofgl.runtime.selection import FINALS_FROM, Selection
+from autofgl.runtime.trials import fitness
 
 #: How many of the best candidates the result names.
 TOP = 10
+#: Share of a time budget after which no further candidate is asked for: what is left is for other
+#: settings of the best, and for the finals.
+SEARCH_UNTIL = 0.55
 
 
 class RecipeSearch(Method):
-    """The server: trials, then the training of the finalists.
+    """The server: trials, other settings for the best of them, then the finals.
 
     A round is one of the recipe whose turn it is, so that a run can be stopped at any of them.
     """
 
     Settings: ClassVar[Any]
     saved = (
-        "_search_rounds", "_wrapped_up", "_notes", "searcher", "_trials", "_final", "_candidate",
+        "_wrapped_up", "_enough", "_notes", "searcher", "_candidate", "_asked", "_selection",
     )  # fmt: skip
 
     def __init__(
         self, federation: Federation, settings: Any, seed: int, secure: str = "none"
     ) -> None:
         super().__init__(federation, settings, seed, secure)
-        self._trials = Trials(self._trial_training, self._loss)
-        self._final = FinalTraining(self.final_training, most_accurate)
-        self._search_rounds = 0
+        rounds, tune = settings.candidate_rounds, settings.tune
+        self._selection = Selection(self, rounds, tune, self.final_recipe)
         self._candidate: Any = None
+        self._asked = 0
+        self._enough = False
         self._notes: dict[str, float] = {}
 
     @abstractmethod
@@ -69,109 +73,79 @@ class RecipeSearch(Method):
 
     @property
     def rounds(self) -> int:
-        """Rounds of all candidates, then of every finalist."""
-        left, able = 0, len(self._trials.best_first)
-        if not self._search_over:
-            left = self.settings.candidates - len(self._trials.over)
-        trials = self._search_rounds + left * self.settings.candidate_rounds
-        trials -= self._trials.rounds_made
-        finalists = min(self.settings.finalists, able + left)
-        return int(trials + self.settings.rounds * finalists)
+        """Rounds so far, of all candidates that are left, and of what follows."""
+        left = 0 if self._search_over else self.settings.candidates - self._asked
+        return int(self.round + left * self.settings.candidate_rounds + self._selection.planned)
 
     @property
     def done(self) -> bool:
         """All finalists are trained."""
-        return self._final.done
+        return self._selection.done
 
     def setup(self) -> None:
         """There is nothing to prepare: a candidate begins with its first round."""
 
+    def pace(self, spent: float) -> bool:
+        """Leave time for other settings of the best candidates, and for the finals."""
+        changed = False
+        if spent >= SEARCH_UNTIL and not self._enough and self._selection.race.best_first:
+            changed = self._enough = True
+        if spent >= FINALS_FROM and self._selection.race.best_first:
+            changed = self._selection.hurry() or changed
+        return changed
+
     def wrap_up(self) -> None:
-        """The budget is spent: give the present candidate up and train the best so far.
+        """The budget is spent: the best so far is what there is.
 
         As long as none has come to anything, the search goes on.
         """
         self._wrapped_up = True
-        if self._search_over:
-            self._trials.give_up()
+        self._selection.wrap_up()
 
     def step(self) -> Row:
-        """One round of a candidate, or of a finalist's training."""
+        """One round of a candidate, of one with other settings, or of a finalist's training."""
         self.round += 1
         if not self._search_over:
             return {"round": self.round, "phase": "search", **self._search_round()}
-        if not self._final.begun:
-            self._final.begin(self._finalists())
-        return {**self._final.step(), "round": self.round, "phase": "train"}
+        phase, row = self._selection.step()
+        return {**row, "round": self.round, "phase": phase}
 
     def finish(self) -> Outcome:
         """The best finalist's outcome, and the best of the candidates."""
-        outcome = self._final.outcome()
-        over, best = self._trials.over, self._trials.best_first
+        outcome = self._selection.outcome()
+        trials, entries = self._selection.trials(), self._selection.race.entries
         search = {
-            "candidates": len(over),
-            "diverged": len(over) - len(best),
-            "best_score": best[0].loss,
-            "top": [trial_json(one) for one in best[:TOP]],
+            "candidates": self._asked,
+            "diverged": sum(one.ending == "diverged" for one in entries),
+            "best_score": trials[0]["score"],
+            "top": trials[:TOP],
         }
         return replace(outcome, extra={**outcome.extra, **search})
 
+    def _loss(self, entry: Entry) -> float:
+        """What the searcher is told of a candidate, as ``fitness`` says."""
+        kind = self.settings.fitness
+        score = entry.val_accuracy if kind == "accuracy" else entry.score
+        worst = not math.isfinite(entry.loss)
+        return math.inf if worst else float(fitness(entry.val_loss, score, kind))
+
     @property
     def _search_over(self) -> bool:
-        if len(self._trials.over) >= self.settings.candidates:
+        if self._selection.race.running and self._candidate is not None:
+            return False
+        if self._enough or self._asked >= self.settings.candidates:
             return True
-        return self._wrapped_up and bool(self._trials.best_first)
+        return self._wrapped_up and bool(self._selection.race.best_first)
 
     def _search_round(self) -> Row:
-        if not self._trials.running:
+        race = self._selection.race
+        if not race.running:
             self._notes = self.notes()
             self._candidate = self.searcher.ask(1)[0]
-            recipe = self.recipe(self._candidate)
-            self._trials.begin(str(recipe), recipe)
-        self._search_rounds += 1
-        row = candidate_round(self._trials)
-        if not self._trials.running:
-            self.searcher.tell([self._candidate], [self._trials.over[-1].loss])
+            self._asked += 1
+            race.begin([self.recipe(self._candidate)])
+        row = self._selection.race_round()
+        if not race.running:
+            self.searcher.tell([self._candidate], [self._loss(race.entries[-1])])
+            self._candidate = None
         return {**row, **self._notes}
-
-    def _finalists(self) -> list[Recipe]:
-        best = self._trials.best_first[: self.settings.finalists]
-        if not best:
-            raise AutoFGLError(f"all {len(self._trials.over)} candidates diverged: lower 'lr'")
-        return [self.final_recipe(Recipe.parse(one.candidate)) for one in best]
-
-    def _loss(self, best: BestRound) -> float:
-        kind = self.settings.fitness
-        return float(fitness(best.loss, best.figure(kind), kind))
-
-    def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
-        settings = self.settings
-        return self.engine(
-            recipe,
-            stage=f"candidate-{number}-",
-            rounds=settings.candidate_rounds,
-            patience=0,
-            select=settings.fitness,
-        )
-
-
-def candidate_round(trials: Trials) -> Row:
-    """One round of a candidate for the history; at its end with ``score`` and ``diverged``."""
-    number, code = len(trials.over) + 1, trials.candidate
-    row, at, over = trials.step()
-    row |= {"candidate": number, "candidate_round": at, "code": code}
-    if over is not None:
-        row |= {"score": over.loss if over.useful else None, "diverged": not over.useful}
-    best = trials.best_first
-    so_far = (best[0].candidate, best[0].loss) if best else (None, None)
-    return {**row, "best_code": so_far[0], "best_score": so_far[1]}
-
-
-def trial_json(trial: Trial) -> dict[str, Any]:
-    """A trial for ``result.json``."""
-    return {
-        **named(Recipe.parse(trial.candidate)),
-        "score": trial.loss,
-        "val_accuracy": trial.val_accuracy,
-        "val_loss": trial.val_loss,
-    }

@@ -114,15 +114,17 @@ def _norm(vector: Flat) -> float:
 
 
 class FollowedAdam(Saved):
-    """The steps that clients take along summed gradients with Adam, as far as the server can tell
-    them: it does not have the initial weights, and leaves their penalty out.
+    """The steps that clients take along summed gradients with Adam, or with AdamW if the decay is
+    ``decoupled``, as far as the server can tell them: it does not have the initial weights, and
+    leaves their penalty out.
     """
 
     saved = ("_count", "_mean", "_square", "_moved")
 
-    def __init__(self, lr: float, weight_decay: float) -> None:
+    def __init__(self, lr: float, weight_decay: float, decoupled: bool = False) -> None:
         self._lr = lr
         self._weight_decay = weight_decay
+        self._decoupled = decoupled
         self._count = 0
         self._mean: Flat | None = None
         self._square: Flat | None = None
@@ -134,13 +136,15 @@ class FollowedAdam(Saved):
         mean, square, moved = (zero if one is None else one for one in (
             self._mean, self._square, self._moved,
         ))  # fmt: skip
-        gradient = gradient + self._weight_decay * moved
+        decay = self._weight_decay * moved
+        gradient = gradient if self._decoupled else gradient + decay
         self._count += 1
         self._mean = mean + (1 - _BETAS[0]) * (gradient - mean)
         self._square = square + (1 - _BETAS[1]) * (gradient**2 - square)
         first = self._mean / (1 - _BETAS[0] ** self._count)
         second = np.sqrt(self._square / (1 - _BETAS[1] ** self._count))
         step: Flat = -self._lr * first / (second + 1e-8)
+        step = step - self._lr * decay if self._decoupled else step
         self._moved = moved + step
         return step
 

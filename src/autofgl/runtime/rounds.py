@@ -12,6 +12,7 @@ client: the figures of round t are those of the weights after t-1 updates.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from autofgl.errors import UserError
 from autofgl.federation.party import Context, Party, Refused, Replies, require_later
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
+from autofgl.runtime.bounds import ROUNDING, SumOutOfBounds, UsualDistance, model_distance
 from autofgl.runtime.clients import Summing, average
 from autofgl.runtime.compression import Encoded, UpdateCoder
 from autofgl.runtime.details import (
@@ -32,51 +33,86 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import BestRound, client_accuracies, train_losses
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import SECONDS_SUM, SUM, TAKE, WEIGHTS, Form, Record, Scalar, Truth
+from autofgl.runtime.replies import (
+    SECONDS_SUM,
+    SUM,
+    TAKE,
+    WEIGHTS,
+    WHOLE,
+    Array,
+    Form,
+    Record,
+    Scalar,
+    Truth,
+)
 from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.state import Saved, restore_state, saved_state
-from autofgl.tasks.losses import balanced_weights
+from autofgl.tasks.losses import TEMPERATURES, balanced_weights
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
-START = Record({"counts": SUM}).perhaps({"reference": WEIGHTS, "network": Scalar()})
+START = Record({"counts": SUM}).perhaps(
+    {"reference": WEIGHTS, "network": Scalar(), "parameters": WHOLE}
+)
+#: What a client answers that is to go on with a training: whether it needs another's state for it.
+GO_ON = Record({"behind": Truth()})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 #: A training loss this many times the least so far, in so many rounds, makes a client suspect.
 CLIMBED, CLIMBING = 1.2, 3
 #: What all clients that only evaluate get alike of a round's message.
-_BROADCAST = ("stage", "round", "totals", "contribute", "class_weights")
+_BROADCAST = ("stage", "round", "totals", "contribute", "class_weights", "calibrate")
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
 #: Columns of the history without a value where nobody reports figures.
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
 
+@dataclass
+class Parked:
+    """A training that a client can go on with: its recipe, what it has, and its last round."""
+
+    recipe: Payload
+    sharing: SharingClient
+    coder: UpdateCoder
+    round: int
+
+    def state(self) -> Payload:
+        """Everything between two rounds."""
+        coder = {"coder": self.coder.state()} if self.coder.active else {}
+        sharing = self.sharing.state()
+        return {"recipe": self.recipe, "round": self.round, "sharing": sharing, **coder}
+
+
 class RoundClient(Summing, Party):
     """The client half of the round engine; a recipe that names no way takes the first.
 
     It trains one network after the other. Each has a ``stage``, put before the names of all its
-    sums, which is never used again; its rounds follow each other.
+    sums, which is never used again; its rounds follow each other. Where a search lets several
+    networks compete, a training is parked while others have their turn, and goes on later.
     """
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
-        "start", "round", "take", "conclude", "export", "common_state", "catch_up",
+        "start", "go_on", "round", "take", "conclude", "export", "common_state", "catch_up",
     }  # fmt: skip
     #: Weights are handed out when they are the same everywhere: before a training, and after it.
     phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "new": {
             "start": "started", "round": "training", "export": "new", "catch_up": "training",
+            "go_on": "new",
         },
         "started": {
             "start": "started", "round": "training", "export": "started",
-            "common_state": "started", "catch_up": "training",
+            "common_state": "started", "catch_up": "training", "go_on": "training",
         },
         "training": {
             "start": "started", "round": "training", "take": "training", "conclude": "concluded",
-            "common_state": "training", "catch_up": "training",
+            "common_state": "training", "catch_up": "training", "go_on": "training",
         },
-        "concluded": {"start": "started", "export": "concluded", "catch_up": "training"},
+        "concluded": {
+            "start": "started", "export": "concluded", "catch_up": "training", "go_on": "training",
+        },
         "failed": {"start": "started"},
     }  # fmt: skip
     #: Attributes that a checkpoint has, besides the recipe and what its training has.
@@ -101,6 +137,7 @@ class RoundClient(Summing, Party):
         self._recipe: Payload = {}
         self._sharing: SharingClient | None = None
         self._stages: list[str] = []
+        self._parked: dict[str, Parked] = {}
         self._late = False  # whether the last sum is of clients that were not all counted
         self._stage = ""
         self._round = 0
@@ -122,22 +159,48 @@ class RoundClient(Summing, Party):
             raise Refused(f"stage '{payload['stage']}' is not the present one")
         if op == "round":
             require_later("round", payload["round"], self._round)
-        again = op == "catch_up" and payload["stage"] == self._stage
-        if op in ("start", "catch_up") and payload["stage"] in self._stages and not again:
+        last = self._last_round(payload["stage"]) if op == "catch_up" else None
+        if op in ("start", "catch_up") and payload["stage"] in self._stages and last is None:
             raise Refused(f"stage '{payload['stage']}' was there before")
-        if again:
-            require_later("round", payload["round"], self._round - 1)
+        if last is not None:
+            require_later("round", payload["round"], last - 1)
 
     def start(self, payload: Payload) -> Payload:
         """Build the network of a recipe, at weights that are the same everywhere; count own nodes.
 
-        Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``.
+        Payload: ``stage``; a recipe's ``sharing``, ``network`` and ``settings``; ``trial``; which
+        trainings to ``park`` and to ``forget``.
         """
+        self.make_room(payload)
         self._enter(payload)
         counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         reference = {"reference": self.sharing.reference()} if self.private else {}
         network = self.sharing.fingerprint()
-        return {"counts": counts, **reference, **({"network": network} if network else {})}
+        about: Payload = {"network": network} if network else {}
+        if payload.get("trial"):
+            about["parameters"] = self.sharing.local.parameters
+        return {"counts": counts, **reference, **about}
+
+    def go_on(self, payload: Payload) -> Payload:
+        """Take up a training that was parked.
+
+        Payload: its ``stage`` and last ``round``; ``exact``, whether another round would be another
+        network; ``test``, whether its figures are of test nodes too from now on; which trainings
+        to ``park`` and to ``forget``.
+        """
+        self.make_room(payload)
+        stage = payload["stage"]
+        last = self._last_round(stage)
+        if last is None or (payload["exact"] and last != payload["round"]):
+            return {"behind": True}
+        if stage in self._parked:
+            parked = self._parked.pop(stage)
+            self._recipe, self._sharing, self.coder = parked.recipe, parked.sharing, parked.coder
+            self._stage, self._round = stage, parked.round
+        if payload.get("test"):
+            self._recipe = {**self._recipe, "test": True}
+            self.sharing.show_test(self.data)
+        return {"behind": False}
 
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
@@ -153,7 +216,7 @@ class RoundClient(Summing, Party):
         self._weigh_classes(payload)
         refused = self.take(payload)
         self._late = payload.get("late", False)
-        figures = sharing.figures(payload)
+        figures = self._told(sharing.figures(payload))
         figures = figures if payload.get("report", True) else {}
         reference = sharing.reference() if self.private or self.coder.active else {}
         hides = self._secure != "none" and payload.get("update", True)
@@ -209,7 +272,7 @@ class RoundClient(Summing, Party):
         sharing = self.sharing
         self._weigh_classes(payload)
         sharing.settle(payload)
-        report = sharing.final_figures(payload)
+        report = self._told(sharing.final_figures(payload))
         if self.private is None:  # no noise would cover the counts
             report = {**without_objective(report), **sharing.details()}
         seconds = {"seconds": np.array([sharing.local.inference_seconds(), 1.0])}
@@ -238,6 +301,7 @@ class RoundClient(Summing, Party):
         Payload: as for ``start``; ``round``, the last that was made; ``state`` of another client,
         if there is anything that all have alike. What only this client has stays as it is.
         """
+        self._parked.pop(payload["stage"], None)
         if payload["stage"] != self._stage or self._sharing is None:
             self._enter(payload)
         self._round = payload["round"]
@@ -249,6 +313,8 @@ class RoundClient(Summing, Party):
         """The recipe, what its training has, and what a method's own client has besides."""
         state = saved_state(self, (*_ORDER, "_recipe", "_sharing", *self.saved))
         state |= {"coder": self.coder.state()} if self.coder.active else {}
+        if self._parked:
+            state["parked"] = {stage: one.state() for stage, one in self._parked.items()}
         return {**state, "noise": self.private.record.state()} if self.private else state
 
     def load_state(self, state: Payload) -> None:
@@ -257,6 +323,15 @@ class RoundClient(Summing, Party):
         self._recipe, self._sharing = state["recipe"], None
         if "sharing" in state:
             self.sharing.load_state(state["sharing"])
+        self._parked = {}
+        for stage, one in state.get("parked", {}).items():
+            parked = Parked(
+                one["recipe"], self._build(one["recipe"]), self._new_coder(), one["round"]
+            )
+            parked.sharing.load_state(one["sharing"])
+            if "coder" in one:
+                parked.coder.load_state(one["coder"])
+            self._parked[stage] = parked
         restore_state(self, (*self.saved, "coder"), state)
         if self.private is not None:
             self.private.record.load_state(state["noise"])
@@ -282,6 +357,14 @@ class RoundClient(Summing, Party):
         """Training nodes of each class, if the loss is to be balanced by them."""
         return self.data.label_counts() if self.settings.class_weight == "balanced" else None
 
+    def _told(self, figures: dict[str, Any]) -> dict[str, Any]:
+        """With differential privacy the flag of a trial says that test nodes are left alone, and
+        nothing else: a network that is to stay has none.
+        """
+        if self.private is not None and self._recipe.get("test"):
+            figures = {name: value for name, value in figures.items() if name != "diverged"}
+        return figures
+
     @property
     def _place(self) -> str:
         return f"{self._stage}{self._round}"
@@ -303,18 +386,41 @@ class RoundClient(Summing, Party):
 
     def _enter(self, payload: Payload) -> None:
         """Begin a stage: a network of its own, whatever was before."""
-        given = ("sharing", "network", "settings", "trial")
+        given = ("sharing", "network", "settings", "trial", "test")
         self.enter_stage(payload)
         self._recipe, self._sharing = {}, None
         self._adopt({key: payload[key] for key in given if key in payload})
 
     def _adopt(self, payload: Payload) -> None:
+        self._recipe = payload
+        self._sharing = self._build(payload)
+
+    def _build(self, payload: Payload) -> SharingClient:
+        """What a client has for a recipe, at the weights that all begin with."""
         recipe = Recipe.from_payload(payload)
         way = self._ways[recipe.sharing] if recipe.sharing else next(iter(self._ways.values()))
         settings = recipe.apply(self.settings)
         trial = payload.get("trial", False)
-        self._recipe = payload
-        self._sharing = way.client(self.data, recipe, settings, self._secure, trial)
+        sharing = way.client(self.data, recipe, settings, self._secure, trial)
+        if payload.get("test"):
+            sharing.show_test(self.data)
+        return sharing
+
+    def _last_round(self, stage: str) -> int | None:
+        """The last round of a training that is here, present or parked."""
+        if stage == self._stage and self._sharing is not None:
+            return self._round
+        return self._parked[stage].round if stage in self._parked else None
+
+    def make_room(self, payload: Payload) -> None:
+        """Before another training has its turn: keep the present one or not, and forget others."""
+        if payload.get("park") and self._sharing is not None:
+            parked = Parked(self._recipe, self._sharing, self.coder, self._round)
+            self._parked[self._stage] = parked
+        if "park" in payload:
+            self._recipe, self._sharing = {}, None
+        for stage in payload.get("forget", ()):
+            self._parked.pop(stage, None)
 
 
 class RoundEngine(Saved):
@@ -337,6 +443,8 @@ class RoundEngine(Saved):
         "_message",
         "_each",
         "reference",
+        "parameters",
+        "calibrates",
         "_class_weights",
     )
 
@@ -348,6 +456,10 @@ class RoundEngine(Saved):
         self.best = BestRound(sharing.settings.select)
         self.parties: list[str] = []
         self.diverged = False
+        self._given_up = False  # on a trial whose sums were refused
+        self.parameters = 0
+        #: Whether rounds are compared by the validation loss after temperature scaling.
+        self.calibrates = False
         self._usual = UsualDistance()
         self._losses: list[float] = []
         self._climbing = 0
@@ -376,11 +488,13 @@ class RoundEngine(Saved):
         recipe: Recipe | None = None,
         trial: bool = False,
         each: Mapping[str, Payload] | None = None,
+        room: Payload | None = None,
     ) -> None:
         """Have every client build its network, and count the nodes.
 
         ``recipe`` says what the run's settings do not, ``each`` what is in each client's own; in a
-        trial test nodes are left alone and the network may diverge.
+        trial test nodes are left alone and the network may diverge. ``room`` says whether clients
+        ``park`` the training before, and which they ``forget``.
         """
         parts = recipe.to_payload() if recipe else {}
         self._message = {"stage": self.stage, **parts, **({"trial": True} if trial else {})}
@@ -389,10 +503,11 @@ class RoundEngine(Saved):
         late = self.sharing.waits_for_late and not (parts or trial or each)
         clients = self.sharing.clients
         clients.gather()
-        message = self._message
+        message = {**self._message, **(room or {})}
         replies = clients.call("start", message, reply=START, each=each, wait_for_late=late).ok
         require_same_network(replies)
         self.parties = sorted(replies)
+        self.parameters = max(reply.get("parameters", 0) for reply in replies.values())
         if self.sharing.settings.class_weight == "balanced":
             self.totals, labels = clients.count_labels(f"{self.stage}start", replies)
             self._class_weights = balanced_weights(labels)
@@ -401,6 +516,20 @@ class RoundEngine(Saved):
         if clients.private:
             self.reference = next(iter(replies.values()))["reference"]
         self.sharing.begin(replies)
+
+    def go_on(self, test: bool = False, room: Payload | None = None) -> None:
+        """Have the clients go on with this training, which they have parked; with ``test`` their
+        figures are of test nodes too from now on, and the network is to stay.
+        """
+        if test:
+            self._message["test"] = True
+        clients, exact = self.sharing.clients, self.sharing.common_at_clients
+        clients.gather()
+        about = {"stage": self.stage, "round": self.round, "exact": exact, **(room or {})}
+        message = {**about, **({"test": True} if test else {})}
+        replies = clients.call("go_on", message, reply=GO_ON)
+        if behind := [name for name, reply in replies.ok.items() if reply["behind"]]:
+            self.catch_up(behind)
 
     def step(self) -> Row:
         """One round."""
@@ -419,6 +548,17 @@ class RoundEngine(Saved):
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
         failed = sorted({*replies.failed, *self.sharing.clients.far})
         return {**row, "failed": failed} if failed else row
+
+    def evaluate(self) -> None:
+        """Evaluate the last update too; rounds may follow."""
+        self.round += 1
+        try:
+            _, total = self._exchange(self.round, set(), contribute=False)
+        except SumOutOfBounds:
+            return
+        finally:
+            self.sharing.skip()
+        self._judge(self.round - 1, total)
 
     def evaluate_last(self, report: bool = True) -> Row:
         """Evaluate the last update too; no round can follow. Nobody learns the figures unless
@@ -476,6 +616,8 @@ class RoundEngine(Saved):
         sharing, clients = self.sharing, self.sharing.clients
         about = {"stage": self.stage, "round": at, "totals": self.totals, "contribute": contribute}
         about |= self._weights_of_classes
+        if self.calibrates:
+            about["calibrate"] = True
         if contribute and not chosen and clients.secure != "none":
             about["update"] = False
         if not report or (clients.private and contribute):
@@ -497,6 +639,8 @@ class RoundEngine(Saved):
         sharing, clients = self.sharing, self.sharing.clients
         total: dict[str, Any] = {}
         figures = sharing.figure_forms(self._most) | self._objective_forms
+        if self.calibrates:
+            figures["tempered"] = Array((len(TEMPERATURES),), -ROUNDING)
         share = sharing.share_form(self._most)
         if any("metrics" in reply for reply in replies.ok.values()):
             total |= clients.total(f"{self.stage}metrics-{at}", replies.ok, "metrics", figures)
@@ -517,7 +661,8 @@ class RoundEngine(Saved):
     @property
     def _figure_names(self) -> set[str]:
         """What is a figure in a sum of figures and update."""
-        return {*self.sharing.figure_forms(self._most), *self._objective_forms, "diverged"}
+        names = {*self.sharing.figure_forms(self._most), *self._objective_forms}
+        return {*names, "diverged", "tempered"}
 
     @property
     def _objective_forms(self) -> dict[str, Form]:
@@ -529,6 +674,11 @@ class RoundEngine(Saved):
     def _weights_of_classes(self) -> Payload:
         """What clients are told of the weights of the classes, if the loss is balanced."""
         return {"class_weights": self._class_weights} if self._class_weights else {}
+
+    @property
+    def _on_trial(self) -> bool:
+        """Whether the network may diverge, and is not to stay so far."""
+        return "trial" in self._message and "test" not in self._message
 
     @property
     def _most(self) -> float:
@@ -548,8 +698,18 @@ class RoundEngine(Saved):
             return
         self._sound = set()
         reason = "its update is out of bounds"
-        error = SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by)
-        self.sharing.clients.spoiled(error)
+        self._spoiled(SumOutOfBounds(f"{self.stage}update-{at - 1}", reason, sealed_by))
+
+    def _spoiled(self, error: SumOutOfBounds) -> None:
+        """Look for who did it; where nobody can be spared, a network on trial has come to nothing,
+        whether by itself or by a client, and the next one has its turn.
+        """
+        try:
+            self.sharing.clients.spoiled(error)
+        except SumOutOfBounds:
+            if not self._on_trial:
+                raise
+            self.diverged = self._given_up = True
 
     def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> None:
         """Suspect a client when the training loss goes on climbing: nodes that pull as they should
@@ -558,7 +718,7 @@ class RoundEngine(Saved):
         """
         clients = self.sharing.clients
         climbs = False
-        if loss is not None and clients.secure != "none" and "trial" not in self._message:
+        if loss is not None and clients.secure != "none" and not self._on_trial:
             self._losses = self._losses or [loss, loss]
             first, least = self._losses
             climbs = loss > CLIMBED * max(least, first / 3)
@@ -575,7 +735,7 @@ class RoundEngine(Saved):
         a network on trial may diverge.
         """
         clients, center = self.sharing.clients, self.sharing.center()
-        if clients.secure != "none" or "trial" in self._message or center is None:
+        if clients.secure != "none" or self._on_trial or self.diverged or center is None:
             return
         step = self.sharing.step_of(total)
         if step is None:
@@ -606,7 +766,7 @@ class RoundEngine(Saved):
 
     def _refuse(self, error: SumOutOfBounds) -> Row:
         """A round whose sums are nonsense: nothing changes but who is in the next one."""
-        self.sharing.clients.spoiled(error)
+        self._spoiled(error)
         self.sharing.skip()
         self._reversals.interrupt()
         row: Row = {"round": self.round, "refused": str(error)}
@@ -631,10 +791,13 @@ class RoundEngine(Saved):
             self.best.round = at
             self.sharing.keep(True)
             return dict.fromkeys(_UNREPORTED)
-        self.diverged = bool(np.any(total.pop("diverged", 0.0) > 0.5))
+        flags, tempered = total.pop("diverged", 0.0), total.pop("tempered", None)
+        self.diverged = self._given_up or bool(np.any(flags > 0.5))
         row, metrics = self.sharing.judge(total, self.totals)
         for name in self._objective_forms:  # no part of an update
             total.pop(name, None)
+        if tempered is not None:
+            metrics = replace(metrics, val_loss=float(np.min(tempered)))
         self.sharing.keep(self.best.update(at, metrics))
         return row
 

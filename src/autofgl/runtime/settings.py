@@ -17,6 +17,7 @@ from pydantic import (
 
 from autofgl import plugins
 from autofgl.errors import UserError, unknown_name
+from autofgl.search.halving import RUNGS, bracket_rounds
 from autofgl.secure.accountant import Releases
 from autofgl.tasks.objectives import OBJECTIVES
 
@@ -107,8 +108,13 @@ class TrainSettings(BaseModel):
     """learning rate of Adam"""
     weight_decay: NonNegative = 5e-4
     """L2 penalty"""
-    normalize_features: bool = True
-    """scale the features of each node to sum to 1"""
+    decoupled: bool = False
+    """decay the weights apart from the gradient, as AdamW does, instead of by an L2 penalty"""
+    init: Whole = 0
+    """which draw of the initial weights: another number, other weights from the same seed"""
+    normalize_features: Literal["unit"] | bool = "unit"
+    """unit: scale the features of each node to length 1; true: to sum to 1, which makes rows of
+    many entries very small; false: as they are"""
     rounds: Whole = 200
     """rounds of the federation"""
     patience: Whole = 0
@@ -278,7 +284,31 @@ class AveragingSettings(BaseModel):
         return self
 
 
-class TrialSettings(BaseModel):
+class SelectionSettings(BaseModel):
+    """How a search gets from its best recipes to one trained network."""
+
+    model_config = CONFIG
+
+    tune: Whole = 16
+    """recipes to race with other settings (feature scaling, learning rate, weight decay, dropout,
+    width) than the best ones have"""
+    finalists: Count = 3
+    """number of best recipes to train fully; federated validation picks one"""
+    inits: Count = 2
+    """draws of the initial weights from which each finalist is trained, as long as validation
+    cannot tell it from the best"""
+
+    def selection_rounds(self, trial: int, rounds: int) -> int:
+        """Rounds of all this at most, with so many for a trial and for a finalist."""
+        return bracket_rounds(self.tune, trial) + self.finalists * self.inits * rounds
+
+    @property
+    def selection_figures(self) -> int:
+        """How often figures are told at most: at every rung, and of all finalists."""
+        return len(RUNGS) * self.tune + self.finalists * self.inits + 1
+
+
+class TrialSettings(SelectionSettings):
     """How many candidates are tried, for how long, and how they are compared.
 
     ``rounds`` counts the final training only.
@@ -292,8 +322,6 @@ class TrialSettings(BaseModel):
     """networks to try"""
     candidate_rounds: Count = 50
     """training rounds of each"""
-    finalists: Count = 3
-    """number of best networks to train fully; federated validation picks one"""
     fitness: Literal["objective", "accuracy", "loss"] = "accuracy"
     """what networks are compared by on validation nodes; of equals the lower loss is better"""
 
@@ -303,12 +331,13 @@ class TrialSettings(BaseModel):
         alone: Releases | None = getattr(super(), "releases", None)
         if alone is None:
             return None
-        updates = self.candidates * self.candidate_rounds + self.finalists * alone.updates
-        return Releases(updates, self.candidates + self.finalists * alone.figures)
+        figures = len(RUNGS) * self.candidates + self.selection_figures
+        return Releases(self.trial_rounds_with(alone.updates), figures)
 
     def trial_rounds_with(self, rounds: int) -> int:
         """Rounds of all candidates and of the finalists, each of which has so many."""
-        return self.candidates * self.candidate_rounds + self.finalists * rounds
+        candidates = self.candidates * self.candidate_rounds
+        return candidates + self.selection_rounds(self.candidate_rounds, rounds)
 
 
 class AloneSettings(BatchSettings, TrainSettings, NetworkSettings):

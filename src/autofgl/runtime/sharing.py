@@ -63,15 +63,23 @@ class SharingClient(ABC):
         """Balance the loss by weights of the classes, before anything is trained or evaluated."""
         self.local.loss = self.local.loss.with_weights(weights)
 
+    def show_test(self, data: ClientData) -> None:
+        """A network on trial is to stay: from now on its figures are of test nodes too."""
+        self.local.show_test(data.inputs(self.local.settings.normalize_features))
+
     @abstractmethod
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
 
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
-        sums, counts = self.local.evaluate_counting(objective_kinds(self.local.settings), ["val"])
-        metrics = scale_down(sums, payload["totals"])
-        return {"metrics": metrics, **to_units(counts, "val_"), **self.local.flags()}
+        local, logits = self.local, self.local.logits()
+        sums = scale_down(local.loss_sums(logits), payload["totals"])
+        counts = local.counts_of(logits, objective_kinds(local.settings), ["val"])
+        figures = {"metrics": sums, **to_units(counts, "val_")}
+        if payload.get("calibrate"):
+            figures["tempered"] = local.tempered(logits) / max(payload["totals"][1], 1)
+        return {**figures, **local.flags()}
 
     def accepts(self, opened: Mapping[str, Any], late: bool) -> bool:  # noqa: ARG002
         """Whether a summed update that clients open can be one; all of them decide alike.

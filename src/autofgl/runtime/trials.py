@@ -1,4 +1,4 @@
-"""Short trainings to see what recipes are worth, and the full training of the best of them.
+"""Short trainings to see what recipes are worth, one at a time.
 
 A trial trains one recipe for some rounds, exactly as it would be trained to stay, with two
 differences: test nodes are left alone, and a network may diverge. Its figure is that of its best
@@ -7,13 +7,12 @@ round on the federation's validation nodes.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.runtime.metrics import BestRound
-from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.outcome import Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.state import restore_state, saved_state
@@ -45,20 +44,17 @@ class Trial:
         return math.isfinite(self.loss)
 
 
-def distinct(trials: Sequence[Trial]) -> list[Trial]:
-    """Without those whose figures an earlier one has: two parallel APPNP layers, say, are one."""
-    first: dict[tuple[float, float], Trial] = {}
-    for one in trials:
-        first.setdefault((one.val_accuracy, round(one.val_loss, 5)), one)
-    return list(first.values())
-
-
 def fitness(losses: Any, scores: Any, kind: str) -> Any:
     """A validation figure, ``loss`` or another that is at most 1, as something to be minimized.
 
     Of networks that are equal in the latter the one with the lower loss is better.
     """
     return losses if kind == "loss" else 1 - scores + 1e-6 * losses
+
+
+def told_of_trial(row: Row) -> Row:
+    """Columns of a trial's round for the history; those of test nodes are none of them."""
+    return {**{key: row[key] for key in _COLUMNS if key in row}, "test_accuracy": None}
 
 
 class Trials:
@@ -127,9 +123,7 @@ class Trials:
         assert self._training is not None
         training = self._training
         row, ending = self._round(training)
-        about = {key: row[key] for key in _COLUMNS if key in row}
-        about["test_accuracy"] = None
-        return about, training.round, self._end(training, ending) if ending else None
+        return told_of_trial(row), training.round, self._end(training, ending) if ending else None
 
     def before_checkpoint(self) -> None:
         """Let the clients take in what only the present keys can open."""
@@ -189,153 +183,3 @@ class Trials:
         self.over.append(trial)
         self._training = None
         return trial
-
-
-class FinalTraining:
-    """Full training of several recipes, one after the other, and the choice among them.
-
-    ``make`` makes the training of a finalist from its number, from 0 on, and its recipe.
-    """
-
-    def __init__(
-        self,
-        make: Callable[[int, Recipe], RoundEngine],
-        choose: Callable[[list[Outcome]], int],
-    ) -> None:
-        self._make = make
-        self._choose = choose
-        self._recipes: list[Recipe] = []
-        self._at = 0
-        self._training: RoundEngine | None = None
-        self._outcomes: list[Outcome] = []
-
-    @property
-    def begun(self) -> bool:
-        """Whether the finalists are chosen."""
-        return bool(self._recipes)
-
-    @property
-    def done(self) -> bool:
-        """Whether all are trained."""
-        return self.begun and self._at >= len(self._recipes)
-
-    def begin(self, recipes: list[Recipe]) -> None:
-        """Train these."""
-        self._recipes = recipes
-        self._start()
-
-    def step(self) -> Row:
-        """One round of the recipe whose turn it is."""
-        training = self._current()
-        row = {**training.step(), "finalist": self._at}
-        if training.done:
-            self._conclude(training)
-        return row
-
-    def outcome(self) -> Outcome:
-        """The winner's outcome, with the validation figures of all."""
-        if not self._outcomes:
-            self._conclude(self._current())
-        best = self._outcomes[self._choose(self._outcomes)]
-        scores = [
-            {
-                **named(recipe),
-                "val_accuracy": outcome.val_accuracy,
-                f"val_{outcome.objective}": outcome.score,
-                "val_loss": outcome.extra["val_loss"],
-                "parameters": outcome.parameters,
-            }
-            for recipe, outcome in zip(self._recipes, self._outcomes, strict=False)
-        ]
-        return replace(best, extra={**best.extra, "finalists": scores})
-
-    def before_checkpoint(self) -> None:
-        """Let the clients take in what only the present keys can open."""
-        if self._training is not None:
-            self._training.before_checkpoint()
-
-    def catch_up(self, names: Sequence[str]) -> None:
-        """Bring clients up to date that missed rounds; without a training they wait for one."""
-        if self._training is not None:
-            self._training.catch_up(names)
-
-    def state(self) -> Payload:
-        """Everything between two rounds."""
-        recipes = [recipe.to_payload() for recipe in self._recipes]
-        outcomes = [asdict(outcome) for outcome in self._outcomes]
-        return {"recipes": recipes, "outcomes": outcomes, **saved_state(self, ("_at", "_training"))}
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken; the clients know which network is theirs."""
-        self._recipes = [Recipe(**recipe) for recipe in state["recipes"]]
-        self._outcomes = [Outcome(**outcome) for outcome in state["outcomes"]]
-        if "training" in state:
-            self._training = self._make(state["at"], self._recipes[state["at"]])
-        restore_state(self, ("_at", "_training"), state)
-
-    def _start(self) -> None:
-        recipe = self._recipes[self._at]
-        self._training = self._make(self._at, recipe)
-        self._training.start(recipe)
-
-    def _conclude(self, training: RoundEngine) -> None:
-        self._outcomes.append(training.finish())
-        self._at += 1
-        self._training = None
-        if not self.done:
-            self._start()
-
-    def _current(self) -> RoundEngine:
-        if self._training is None:
-            raise AutoFGLError("no network is being trained")
-        return self._training
-
-
-@dataclass(frozen=True)
-class Score:
-    """A trained network: its validation figures and its size.
-
-    In place of the accuracy stands whatever the objective is.
-    """
-
-    accuracy: float
-    loss: float
-    parameters: int = 0
-
-
-def most_accurate_first(networks: Sequence[Score]) -> list[int]:
-    """Indices by accuracy, and of equals by loss.
-
-    Losses alone would not do: output activations bound them differently.
-    """
-    return sorted(range(len(networks)), key=lambda i: (-networks[i].accuracy, networks[i].loss))
-
-
-def most_accurate(outcomes: list[Outcome]) -> int:
-    """Which of several trained networks is the best by federated validation."""
-    networks = [Score(one.score, one.extra["val_loss"]) for one in outcomes]
-    return most_accurate_first(networks)[0]
-
-
-def smallest_of_the_best_first(networks: Sequence[Score], nodes: int) -> list[int]:
-    """Indices of networks that validation cannot tell from the best, the smallest first; then the
-    others by accuracy.
-
-    The one-standard-error rule (Breiman et al., Classification and Regression Trees, 1984): the
-    accuracy a on ``nodes`` nodes has a standard error of sqrt(a (1 - a) / nodes), and another
-    objective is taken to have the same.
-    """
-    order = most_accurate_first(networks)
-    if not order:
-        return []
-    best = networks[order[0]].accuracy
-    floor = best - math.sqrt(best * (1 - best) / max(nodes, 1))
-    alike = [i for i in order if networks[i].accuracy >= floor]
-    rest = [i for i in order if networks[i].accuracy < floor]
-    return [*sorted(alike, key=lambda i: networks[i].parameters), *rest]
-
-
-def named(recipe: Recipe) -> dict[str, str]:
-    """How a result names a recipe: a searched network alone by its code."""
-    alone = recipe.network and not (recipe.sharing or recipe.settings)
-    return {"genotype": recipe.network} if alone else {"recipe": str(recipe)}

@@ -16,6 +16,7 @@ SiloBN (Andreux et al., 2020; FedBN keeps BatchNorm's scale and shift local besi
 nothing of them until the end: then their mean goes into the common model that is left behind.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -217,7 +218,7 @@ class CommonServer(SharingServer):
         self._keeps_buffers = getattr(settings, "buffers", "average") == "local"
         self._kept = False
         self._best_weights: Weights | None = None
-        self._followed = FollowedAdam(settings.lr, settings.weight_decay)
+        self._followed = FollowedAdam(settings.lr, settings.weight_decay, settings.decoupled)
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """With ``parameters``, take the common initial weights."""
@@ -318,9 +319,15 @@ def without_figures(total: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def network_spec(graph: ClientGraph, settings: Any, network: str = "") -> NetworkSpec:
-    """The network of a recipe: a searched one as text, or the fixed one of the settings."""
+    """The network of a recipe: a searched one as text, a fixed one by its family, or the fixed one
+    of the settings.
+    """
     if "model" in type(settings).model_fields and "|" not in network:
         return model_spec(graph, settings)
+    if network and "|" not in network:
+        heads = math.gcd(settings.hidden, ModelSpec.heads)  # those of gat have to fit the width
+        sizes = {"hidden": settings.hidden, "dropout": settings.dropout, "heads": heads}
+        return ModelSpec(network, graph.num_features, graph.classes, **sizes)
     return SearchedSpec(
         genotype=network or SMALLEST,
         in_features=graph.num_features,

@@ -73,7 +73,7 @@ def test_the_fourth_table_and_the_times_are_copied_rightly() -> None:
 
 def test_the_protocol_of_the_tables() -> None:
     third, fourth, fifth = (TABLES[name] for name in FL_AGCNS)
-    assert third.seeds == 3
+    assert third.seeds == fifth.seeds == 5
     assert {(row.budgeted, row.seeds) for row in third.variants} == {(True, None), (False, 5)}
     assert {row.seeds for row in fourth.variants} == {1}
     assert [(column.clients, column.partition) for column in third.settings] == [(3, "metis")] * 3

@@ -1,23 +1,32 @@
 """FL-AGCNS: a generation by hand, the search, trials and finalists, budgets."""
 
+import json
 from collections.abc import Callable
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from torch.nn import functional
 
 import autofgl
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.fl_agcns.client import SharedSuperNet, cost_of, parameter_table
+from autofgl.methods.fl_agcns.client import SharedSuperNet, cost_of
+from autofgl.methods.fl_agcns.controller import OPENING_SHARE
 from autofgl.methods.fl_agcns.nodes import SearchNodes
+from autofgl.methods.fl_agcns.portfolio import KNOWN
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
 from autofgl.nn.models.networks import build_network
 from autofgl.runtime.local_model import ClientData
-from autofgl.runtime.trials import Score, smallest_of_the_best_first
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.selection import FINALS_FROM
+from autofgl.runtime.variants import variants
+from autofgl.search.halving import bracket_rounds
 from autofgl.secure import MODES, make_client
 from autofgl.sharing.common import network_spec
 from families import family
@@ -25,7 +34,7 @@ from federations import leaves, make, parties, rounds, without
 
 SMALL: dict[str, Any] = {
     "population": 8, "layers": 2, "generations": 3, "weight_steps": 2, "rounds": 10, "hidden": 8,
-    "warmup": 0, "trials": 0, "finalists": 1, "objectives": "loss",
+    "warmup": 0, "trials": 0, "finalists": 1, "inits": 1, "objectives": "loss",
 }  # fmt: skip
 
 
@@ -52,7 +61,7 @@ def test_the_federated_loss_is_the_weighted_sum_of_the_clients(
         for row, genotype in enumerate(genotypes(space, population)):
             network = supernet.extract(genotype).eval()
             data = client.to_pyg()
-            x = data.x / data.x.sum(1, keepdim=True).clamp(min=1)
+            x = functional.normalize(data.x)
             scores = network(x, data.edge_index)[data.val_mask].log_softmax(1)
             loss = -scores.gather(1, data.y[data.val_mask][:, None]).sum()
             expected[row] += float(loss.detach()) / total
@@ -140,8 +149,8 @@ def test_a_run_ends_with_a_trained_network(
     figures = result.figures
     assert figures["rounds"] == 3 + 2 * 10
     assert len(figures["finalists"]) == 2
-    best = max(figures["finalists"], key=lambda f: (f["val_accuracy"], -f["val_loss"]))
-    assert figures["architecture"] == best["genotype"]
+    best = min(figures["finalists"], key=lambda one: one["score"])
+    assert figures["architecture"] == figures["recipe"] == best["genotype"]
     phases = [row["phase"] for row in result.history]
     assert phases == ["search"] * 3 + ["train"] * 20
     data = small_clients[0].to_pyg()
@@ -264,11 +273,12 @@ def test_a_front_by_accuracy_tells_accuracies(small_clients: list[ClientGraph]) 
 
 
 def test_size_as_an_objective_keeps_smaller_networks(small_clients: list[ClientGraph]) -> None:
-    method, _ = search(small_clients, 5, generations=5, population=10, objectives="loss,params")
+    about = {"generations": 5, "population": 10, "known": False}  # known networks are small
+    method, _ = search(small_clients, 5, **about, objectives="loss,params")
     table = method.search._tables["params"]
     space = make_space(FLAGCNSSettings(**SMALL))
     found = cost_of(table, space, method.search.population)
-    plain, _ = search(small_clients, 5, generations=5, population=10)
+    plain, _ = search(small_clients, 5, **about)
     assert np.mean(found) < np.mean(cost_of(table, space, plain.search.population))
 
 
@@ -283,12 +293,13 @@ def test_bytes_by_phase_add_up(small_clients: list[ClientGraph]) -> None:
     assert row["weights_bytes"] > row["losses_bytes"]
 
 
-@pytest.mark.parametrize(("trials", "ends"), [(4, 1 / 3), (0, 2 / 3)])
+@pytest.mark.parametrize(("trials", "ends"), [(4, 2 / 3 * 0.4), (0, 2 / 3)])
 def test_a_budget_leaves_time_to_evolve(
     small_clients: list[ClientGraph], trials: int, ends: float
 ) -> None:
     """By hand: the warm-up of 9 generations ends at two thirds of the generations' time."""
-    method = make("fl-agcns", small_clients, **{**SMALL, "warmup": 9, "trials": trials})
+    about = {"warmup": 9, "trials": trials, "known": False}
+    method = make("fl-agcns", small_clients, **{**SMALL, **about})
     method.setup()
     sampled = []
     for spent in (0.0, ends - 0.01, ends + 0.01):
@@ -301,77 +312,162 @@ def test_a_budget_leaves_time_to_evolve(
     assert method.search.warmup == 2
 
 
-def test_trials_choose_the_finalists(small_clients: list[ClientGraph], tmp_path: Path) -> None:
-    result = autofgl.run(
-        "fl-agcns", small_clients, out=tmp_path / "run",
-        **{**SMALL, "trials": 5, "trial_rounds": 4, "finalists": 2},
-    )  # fmt: skip
-    trials = result.figures["trials"]
-    assert len(trials) == 5
-    assert [one["score"] for one in trials] == sorted(one["score"] for one in trials)
-    finalists = [one["genotype"] for one in result.figures["finalists"]]
-    assert finalists == [one["genotype"] for one in trials[:2]]
-    phases = [row["phase"] for row in result.history]
-    assert (phases.count("search"), phases.count("trial"), phases.count("train")) == (3, 20, 20)
-    assert all(row["test_accuracy"] is None for row in result.history if row["phase"] == "trial")
-    assert result.figures["stopped_by"] == "rounds"
-    codes = list(dict.fromkeys(row["code"] for row in result.history if row["phase"] == "trial"))
-    space = make_space(FLAGCNSSettings(**SMALL))
-    depths = [space.parse(code).depth for code in result.figures["population"]]
-    assert space.parse(codes[0]).depth == min(filter(None, depths))
-    assert len({space.parse(code).shape() for code in codes}) == 5
+RACES: dict[str, Any] = {**SMALL, "trials": 5, "trial_rounds": 4, "finalists": 2, "tune": 4}
 
 
-def test_with_params_an_objective_the_smallest_of_the_best_is_taken(
-    small_clients: list[ClientGraph], tmp_path: Path
-) -> None:
-    settings = {"objectives": "accuracy,params", "trials": 6, "trial_rounds": 4, "finalists": 3}
-    result = autofgl.run("fl-agcns", small_clients, out=tmp_path / "run", **{**SMALL, **settings})
-    figures = result.figures
-    nodes = sum(int(client.val_mask.sum()) for client in small_clients)
-    space = make_space(FLAGCNSSettings(**SMALL))
-    table = parameter_table(space, small_clients[0], FLAGCNSSettings(**SMALL))
-    sizes = cost_of(
-        table, space, [space.encode(space.parse(one["genotype"])) for one in figures["trials"]]
-    )
-    trials = [
-        Score(one["val_accuracy"], one["val_loss"], round(size))
-        for one, size in zip(figures["trials"], sizes, strict=True)
+@pytest.fixture(scope="module")
+def raced(small_clients: list[ClientGraph], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run with known networks, a search, races and finals."""
+    out = tmp_path_factory.mktemp("agcns") / "races"
+    return autofgl.run("fl-agcns", small_clients, out=out, **RACES)
+
+
+def test_known_networks_race_then_the_search_then_its_networks_and_settings(raced: Any) -> None:
+    phases = [
+        (phase, len(list(rows))) for phase, rows in groupby(raced.history, itemgetter("phase"))
     ]
-    order = smallest_of_the_best_first(trials, nodes)
-    finalists = figures["finalists"]
-    expected = [figures["trials"][i]["genotype"] for i in order[:3]]
-    assert [one["genotype"] for one in finalists] == expected
-    assert [one["parameters"] for one in finalists] == [trials[i].parameters for i in order[:3]]
-    scores = [Score(one["val_accuracy"], one["val_loss"], one["parameters"]) for one in finalists]
-    winner = finalists[smallest_of_the_best_first(scores, nodes)[0]]
-    assert figures["architecture"] == winner["genotype"]
+    opening = bracket_rounds(len(KNOWN), 4)
+    assert phases[:2] == [("trial", opening), ("search", 3)]
+    races = bracket_rounds(5, 4) + bracket_rounds(4, 4)
+    assert phases[2] == ("trial", races)
+    made = {
+        one.get("genotype", one.get("recipe")): one["rounds"] for one in raced.figures["trials"]
+    }
+    finalists = [one.get("genotype", one.get("recipe")) for one in raced.figures["finalists"]]
+    left = sum(10 - made[one] for one in finalists)
+    assert phases[3] == ("train", left), "finalists go on where their trials ended"
+    assert len(phases) == 4
+    assert raced.figures["stopped_by"] == "rounds"
+    assert raced.figures["rounds"] == sum(count for _, count in phases)
 
 
-def test_a_budget_that_ends_in_the_trials_trains_the_best_so_far(
+def test_test_nodes_play_no_part_before_the_finals(raced: Any) -> None:
+    for row in raced.history:
+        assert (row.get("test_accuracy") is not None) == (row["phase"] == "train")
+
+
+def test_what_is_best_goes_on_wherever_it_came_from(raced: Any) -> None:
+    trials, rows = raced.figures["trials"], raced.history
+    recipes = list(dict.fromkeys(row["code"] for row in rows if row["phase"] == "trial"))
+    assert recipes[: len(KNOWN)] == list(map(str, KNOWN))
+    assert len(recipes) == len(KNOWN) + 5 + 4
+    assert len(trials) == len(recipes)
+    told = [one.get("genotype", one.get("recipe")) for one in trials]
+    assert set(told) == set(recipes)
+    ended = [one["rounds"] for one in trials]
+    assert ended == sorted(ended, reverse=True), "who came farther is ahead"
+    for made in set(ended):
+        scores = [one["score"] for one in trials if one["rounds"] == made]
+        assert scores == sorted(scores)
+    finalists = {one.get("genotype", one.get("recipe")) for one in raced.figures["finalists"]}
+    assert told[0] in finalists
+    assert len({Recipe.parse(one).network for one in finalists}) == 2, "of two networks"
+    space = make_space(FLAGCNSSettings(**SMALL))
+    networks = [Recipe.parse(one).network for one in recipes[len(KNOWN) :]]
+    searched = {space.parse(code).shape()[1] for code in raced.figures["population"]}
+    first = next(one for one in networks if "|" in one)
+    assert space.parse(first).shape()[1] in searched
+
+
+def test_other_settings_are_those_of_the_best_so_far(raced: Any) -> None:
+    """Each recipe of the races after the search differs from an earlier one in a setting, or has
+    another network.
+    """
+    settings = FLAGCNSSettings(**RACES)
+    rows = [row for row in raced.history if row["phase"] == "trial"]
+    recipes = [Recipe.parse(one) for one in dict.fromkeys(row["code"] for row in rows)]
+    tuned = [
+        one for at, one in enumerate(recipes) if any(
+            one == variant for other in recipes[:at] for variant in variants(other, settings)
+        )
+    ]  # fmt: skip
+    assert len(tuned) >= 4
+
+
+def test_the_result_names_the_recipe_and_the_model_knows_its_scaling(
+    raced: Any, small_clients: list[ClientGraph]
+) -> None:
+    figures = raced.figures
+    recipe = Recipe.parse(figures["recipe"])
+    scaling = recipe.settings.get("normalize_features", "unit")
+    described = json.loads((raced.folder / "model.json").read_text())
+    assert described["normalize_features"] == scaling
+    spec = network_spec(small_clients[0], recipe.apply(FLAGCNSSettings(**RACES)), recipe.network)
+    network = build_network(spec)
+    assert figures["parameters"] == sum(value.numel() for value in network.parameters())
+    data = small_clients[0].to_pyg()
+    assert raced.model(data.x, data.edge_index).shape == (len(data.y), 3)
+
+
+def test_a_budget_that_ends_in_the_races_keeps_the_best_so_far(
     small_clients: list[ClientGraph],
 ) -> None:
-    method = make("fl-agcns", small_clients, **{**SMALL, "trials": 4, "trial_rounds": 4})
-    rounds(method, 3 + 4 + 1)
+    about = {"trials": 4, "trial_rounds": 4, "known": False}
+    method = make("fl-agcns", small_clients, **{**SMALL, **about})
+    rows = rounds(method, 3 + 6)
     method.wrap_up()
-    row = method.step()
-    assert row["phase"] == "train"
-    (trial,) = method._trials.over
-    assert [recipe.network for recipe in method._final._recipes] == [trial.candidate]
+    assert method.done
+    outcome = method.finish()
+    assert outcome.extra["recipe"] == rows[-1]["best_code"]
+    assert method.round == method.rounds == 9
 
 
-def test_half_of_a_budget_is_left_to_the_trials(small_clients: list[ClientGraph]) -> None:
-    method = make("fl-agcns", small_clients, **{**SMALL, "trials": 2, "trial_rounds": 2})
+def test_a_budget_that_ends_in_the_opening_keeps_the_best_known_network(
+    small_clients: list[ClientGraph],
+) -> None:
+    method = make("fl-agcns", small_clients, **RACES)
+    rows = rounds(method, 7)
+    method.wrap_up()
+    assert method.done
+    outcome = method.finish()
+    assert outcome.extra["recipe"] == rows[-1]["best_code"]
+    assert outcome.extra["recipe"] in map(str, KNOWN)
+    assert (outcome.extra["generations"], outcome.extra["front"]) == (0, [])
+
+
+def test_a_budget_that_ends_in_the_search_keeps_the_best_known_network(
+    small_clients: list[ClientGraph],
+) -> None:
+    method = make("fl-agcns", small_clients, **RACES)
+    rows = rounds(method, bracket_rounds(len(KNOWN), 4) + 2)
+    assert rows[-1]["phase"] == "search"
+    method.wrap_up()
+    assert method.done
+    outcome = method.finish()
+    assert (
+        outcome.extra["recipe"]
+        == [row for row in rows if "best_code" in row and row["phase"] == "trial"][-1]["best_code"]
+    )
+    assert outcome.extra["generations"] == 2
+
+
+def test_every_part_has_its_share_of_a_budget(small_clients: list[ClientGraph]) -> None:
+    """Known networks, generations, races and finals."""
+    method = make("fl-agcns", small_clients, **RACES)
     method.setup()
-    method.pace(0.1)
-    assert method.step()["phase"] == "search"
-    method.pace(0.5)
-    assert method.step()["phase"] == "trial"
-    assert method.search.count == 1
+    phases = []
+    for spent in (0.0, 0.1, OPENING_SHARE, 0.3, 0.41, 0.5, 0.7, FINALS_FROM, 0.9):
+        method.pace(spent)
+        phases.append(method.step()["phase"])
+    assert phases == ["trial"] * 2 + ["search"] * 2 + ["trial"] * 3 + ["train"] * 2
+    assert method.search.count == 2
     plain = make("fl-agcns", small_clients, **SMALL)
     plain.setup()
     plain.pace(0.9)
     assert [plain.step()["phase"] for _ in range(4)] == ["search"] * 3 + ["train"]
+
+
+def test_without_trials_the_finalists_are_those_of_shared_weights(
+    small_clients: list[ClientGraph],
+) -> None:
+    method, _ = search(small_clients, 3, finalists=2, known=False)
+    codes = method.search.best_codes()
+    rows = [method.step() for _ in range(20)]
+    assert [row["phase"] for row in rows] == ["train"] * 20
+    assert method.done
+    extra = method.finish().extra
+    assert {one["genotype"] for one in extra["finalists"]} == set(codes[:2])
+    assert extra["trials"] == []
 
 
 def test_candidates_are_the_networks_of_the_last_population(

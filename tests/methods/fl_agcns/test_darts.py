@@ -15,17 +15,23 @@ from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import SharedSuperNet
-from autofgl.methods.fl_agcns.darts import LARGEST, bounded
+from autofgl.methods.fl_agcns.darts import LARGEST, SEARCH_UNTIL, bounded
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
 from autofgl.runtime.local_model import WORST_LOSS, ClientData
+from autofgl.runtime.selection import FINALS_FROM
 from autofgl.runtime.state import moments
 from autofgl.secure import MODES, make_client
 from families import family
 from federations import leaves, make, parties, rounds, to_the_end, without
 
-SMALL: dict[str, Any] = {"layers": 1, "generations": 3, "rounds": 6, "hidden": 8}
+SMALL: dict[str, Any] = {
+    "layers": 1, "generations": 3, "rounds": 6, "hidden": 8, "trials": 3, "trial_rounds": 4,
+    "tune": 0, "finalists": 1, "inits": 1,
+}  # fmt: skip
+#: Three networks: rungs after 1, 2 and 4 rounds.
+RACED = 3 + 2 + 2
 
 
 def search(clients: list[ClientGraph], count: int, **settings: Any) -> Any:
@@ -48,7 +54,7 @@ def by_hand(clients: list[ClientGraph], mask: str, settings: DartsSettings) -> A
     network, scores, labels = RelaxedNetwork(net), [], []
     for client in clients:
         data = client.to_pyg()
-        x = data.x / data.x.sum(1, keepdim=True).clamp(min=1)
+        x = functional.normalize(data.x)
         structure = Structure(data.edge_index, len(data.y))
         scores.append(network(logits, x, structure)[data[mask]])
         labels.append(data.y[data[mask]])
@@ -142,9 +148,13 @@ def test_a_run_ends_with_a_trained_network(
 ) -> None:
     result = autofgl.run("fl-darts", small_clients, secure=secure, out=tmp_path / "run", **SMALL)
     figures = result.figures
-    assert figures["rounds"] == 3 + 6
-    assert [row["phase"] for row in result.history] == ["search"] * 3 + ["train"] * 6
-    assert figures["architecture"] == result.history[2]["best_code"]
+    assert figures["rounds"] == 3 + RACED + 2
+    phases = ["search"] * 3 + ["trial"] * RACED + ["train"] * 2
+    assert [row["phase"] for row in result.history] == phases
+    raced = list(dict.fromkeys(row["code"] for row in result.history if "code" in row))
+    assert raced[0] == result.history[2]["best_code"], "the most likely network comes first"
+    assert len(raced) == 3
+    assert figures["architecture"] == figures["trials"][0]["genotype"]
     assert len(figures["confidence"]) == 4
     data = small_clients[0].to_pyg()
     assert result.model(data.x, data.edge_index).shape == (len(data.y), 3)
@@ -172,10 +182,23 @@ def test_the_server_sees_no_clients_gradient_or_loss(
 def test_a_spent_budget_ends_the_search_and_trains_what_was_found(
     small_clients: list[ClientGraph],
 ) -> None:
-    method, _ = search(small_clients, 2, generations=10**6)
+    method, rows = search(small_clients, 2, generations=10**6)
     method.wrap_up()
-    assert [row["phase"] for row in to_the_end(method)] == ["train"] * 6
-    assert method.finish().extra["generations"] == 2
+    phases = [row["phase"] for row in to_the_end(method)]
+    assert phases == ["trial"] + ["train"] * 5, "the most likely network"
+    extra = method.finish().extra
+    assert extra["generations"] == 2
+    assert extra["recipe"] == rows[-1]["best_code"]
+
+
+def test_every_part_has_its_share_of_a_budget(small_clients: list[ClientGraph]) -> None:
+    method, _ = search(small_clients, 1, generations=10**6, tune=8)
+    assert not method.pace(0.4)
+    assert method.step()["phase"] == "search"
+    assert method.pace(SEARCH_UNTIL)
+    assert [method.step()["phase"] for _ in range(3)] == ["trial"] * 3
+    assert method.pace(FINALS_FROM)
+    assert {row["phase"] for row in to_the_end(method)} == {"train"}
 
 
 def test_clients_without_validation_or_training_nodes_take_part(

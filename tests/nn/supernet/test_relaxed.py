@@ -19,6 +19,7 @@ from autofgl.nn.supernet.relaxed import (
     entropy,
     fusion_weights,
     initial_logits,
+    likely_genotypes,
     most_likely_genotype,
     split_genes,
 )
@@ -186,6 +187,18 @@ def test_the_most_likely_code_is_read_off() -> None:
     logits = certain(SPACE, SPACE.parse("relu | gcn<0 | relu"), 1.0).double()
     split_genes(SPACE, logits)[6][2] = 9.0
     assert str(most_likely_genotype(SPACE, logits.numpy())) == "relu | gcn<0 | relu"
+
+
+def test_likely_codes_are_drawn_by_their_probability() -> None:
+    rng = np.random.default_rng(0)
+    logits = np.asarray(initial_logits(SPACE))
+    found = likely_genotypes(SPACE, logits, 12, rng)
+    assert found[0] == most_likely_genotype(SPACE, logits)
+    assert len({one.shape() for one in found}) == len(found) == 12
+    assert all(one.layers for one in found), "a network has a layer"
+    sure = 50.0 * (np.random.default_rng(1).permutation(len(logits)) % 7 == 0) + logits
+    again = likely_genotypes(SPACE, sure, 5, rng)
+    assert again[0] == most_likely_genotype(SPACE, sure)
 
 
 def test_there_is_always_a_first_layer() -> None:

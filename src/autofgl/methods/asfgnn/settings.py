@@ -27,6 +27,8 @@ class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
 
     discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
 
+    normalize_features: Literal["unit"] | bool = True
+    """scale the features of each node to sum to 1 (true) or to length 1 (unit)"""
     layers: int = Field(2, ge=1, le=16)
     """depth K of the message passing"""
     select: Literal["objective", "accuracy", "loss", "last"] = "accuracy"

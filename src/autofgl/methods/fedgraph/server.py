@@ -24,6 +24,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fedgraph.policy import SamplingPolicy
 from autofgl.methods.fedgraph.settings import FedGraphSettings, Phase, Schedule
+from autofgl.nn.features import Scaling
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.sampling.neighborhood import NO_WEIGHTS_ACROSS
@@ -66,8 +67,8 @@ ALL_NODES = 2**31 - 1
 class ServerTest:
     """Labeled nodes that the server has, kept from all clients, to judge weights by."""
 
-    def __init__(self, graph: ClientGraph, spec: ModelSpec, normalize: bool) -> None:
-        self._features = input_features(graph, normalize)
+    def __init__(self, graph: ClientGraph, spec: ModelSpec, scaling: Scaling) -> None:
+        self._features = input_features(graph, scaling)
         self._structure = Structure.from_client(graph)
         self._nodes = np.flatnonzero(graph.y >= 0)
         self._labels = torch.from_numpy(graph.y[self._nodes])

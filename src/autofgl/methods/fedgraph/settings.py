@@ -31,9 +31,10 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     weight_decay: NonNegative = 0.0
     """L2 penalty; Adam makes a full step of it wherever a client's own gradient is zero, as with
     features that none of its nodes has"""
-    normalize_features: bool = False
-    """scale the features of each node to sum to 1; a word that few clients have moves by a
-    fraction of 'lr' in a round, and small features then take thousands of rounds"""
+    normalize_features: Literal["unit"] | bool = False
+    """scale the features of each node to length 1 (unit) or to sum to 1 (true); a word that few
+    clients have moves by a fraction of 'lr' in a round, and small features then take thousands of
+    rounds"""
     layers: int = Field(2, ge=1, le=8)
     """number K of graph convolutions"""
     rounds: Whole = 300

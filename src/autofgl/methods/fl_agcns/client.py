@@ -140,14 +140,12 @@ SEARCH_OPERATIONS = frozenset({"begin_search", "join_search", "weights"})
 
 
 def search_phases(*searching: str) -> dict[str, Mapping[str, str]]:
-    """The phases of a training, after one that answers what a search needs."""
+    """The phases of a training, and one that answers what a search needs."""
     before = {"begin_search": "search", "join_search": "search"}
     search = dict.fromkeys(["join_search", "weights", *searching, "common_state"], "search")
-    return {
-        **RoundClient.phases,
-        "new": {**RoundClient.phases["new"], **before},
-        "search": {**search, "start": "started", "catch_up": "training"},
-    }
+    trained = {name: {**ops, **before} for name, ops in RoundClient.phases.items()}
+    go_on = {"start": "started", "catch_up": "training", "go_on": "training"}
+    return {**trained, "search": {**search, **go_on}}
 
 
 class SharedSuperNet:
@@ -276,6 +274,7 @@ class FLAGCNSClient(RoundClient):
 
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
+        self.make_room(payload)
         self.enter_stage(payload)
         self._supernet.begin()
         counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())

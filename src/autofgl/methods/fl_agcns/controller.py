@@ -6,10 +6,10 @@ the clients (Eq. 2), and then evolves P (Algorithm 1): the controller by the fed
 loss FLL (Eq. 1), every client by its own validation loss, and the next P holds codes of both. It
 takes E_weight + 2 calls to every client.
 
-After the generations the evolution goes on for some ``trials`` with networks that are trained
-briefly on their own: shared weights tell good networks from bad ones, but not the best from the
-good, nor which of them are hard to train from scratch. The best ``finalists`` are then trained from
-scratch under federation, and federated validation picks one. docs/methods.md says where we differ
+Before the search well-known networks race (``portfolio.py``); after the generations the best codes
+race with them, trained on their own: shared weights tell good networks from bad ones, but not the
+best from the good, nor which of them are hard to train from scratch. The best go on with other
+settings, and the finalists are trained to the end. docs/methods.md says where we differ
 from the paper.
 """
 
@@ -23,40 +23,38 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import FLAGCNSClient, make_supernet
 from autofgl.methods.fl_agcns.generations import Generations, rejoin_search
+from autofgl.methods.fl_agcns.portfolio import KNOWN
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.nn.models.networks import count_parameters
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.recipe_search import candidate_round, trial_json
-from autofgl.runtime.rounds import RoundEngine
-from autofgl.runtime.trials import (
-    FinalTraining,
-    Score,
-    Trial,
-    Trials,
-    distinct,
-    fitness,
-    most_accurate,
-    smallest_of_the_best_first,
-)
+from autofgl.runtime.selection import FINALS_FROM, Selection
+from autofgl.search.halving import bracket_rounds
 from autofgl.sharing.common import COMMON
 
+#: Share of a time budget that the known networks have.
+OPENING_SHARE = 0.15
 #: Share of the generations' time after which they evolve, warmed up or not.
 WARMUP_SHARE = 2 / 3
 
 
 class FLAGCNS(Method):
-    """The controller: generations of the search, trials, then the training of the finalists."""
+    """The controller: known networks, generations of the search, races, then the finals."""
 
     Settings = FLAGCNSSettings
     ways: ClassVar = {"common": COMMON}
     Client = FLAGCNSClient
     saved = (
-        "_generations", "_wrapped_up", "search", "_candidates", "_trial_rounds", "_trials",
-        "_final",
-    )  # fmt: skip
+        "_generations",
+        "_wrapped_up",
+        "_opened",
+        "search",
+        "_candidates",
+        "_brackets",
+        "_selection",
+    )
     settings: FLAGCNSSettings
 
     @classmethod
@@ -69,77 +67,86 @@ class FLAGCNS(Method):
     ) -> None:
         super().__init__(federation, settings, seed, secure)
         self.search = Generations(self.clients, settings, seed)
-        self._trials = Trials(
-            self._trial_training, lambda best: float(fitness(best.loss, best.score, "objective"))
-        )
-        self._final = FinalTraining(self.final_training, self._choose)
+        tune = settings.tune if settings.trials else 0
+        self._selection = Selection(self, settings.trial_rounds, tune)
         self._refinement: Refinement | None = None
         self._candidates: list[str] = []
-        self._trial_rounds = 0
         self._generations = settings.generations
+        self._brackets = 0
+        self._opened = False  # whether the known networks have had their race
 
     @property
     def done(self) -> bool:
         """All finalists are trained."""
-        return self._final.done
+        return self._selection.done
 
     @property
     def rounds(self) -> int:
-        """Generations, then the rounds of all trials and of every finalist."""
-        left = 0 if self._trials_over else self.settings.trials - len(self._trials.over)
-        trials = self._trial_rounds + left * self.settings.trial_rounds
-        trials -= self._trials.rounds_made
-        finalists = min(self.settings.finalists, len(self._candidates) or self.settings.finalists)
-        return self._generations + trials + self.settings.rounds * finalists
+        """Rounds so far, and generations, trials and finals that are left at most."""
+        left = 0 if self._candidates else self.settings.trials
+        trials = bracket_rounds(left, self.settings.trial_rounds)
+        return self.round + self._generations - self.search.count + trials + self._selection.planned
 
     def setup(self) -> None:
-        """Draw the first population."""
-        self.search.setup()
+        """Let the known networks begin; the search is set up when its turn comes."""
+        if self.settings.trials and self.settings.known:
+            self._selection.race.begin(KNOWN)
+        else:
+            self._open_search()
 
     def pace(self, spent: float) -> bool:
-        """End the warm-up while there is time to evolve, and the generations for trials."""
-        before = self.search.warmup, self._generations
+        """Give every part its share of the time: known networks, warm-up, generations, races."""
+        before = self._opened, self.search.warmup, self._generations
         share = self.settings.search_share if self.settings.trials else 1.0
-        if spent >= WARMUP_SHARE * share:
+        race = self._selection.race
+        if not self._opened and spent >= OPENING_SHARE and race.best_first:
+            race.wrap_up()
+        if self._opened and spent >= WARMUP_SHARE * share:
             self.search.end_warmup()
-        if self.settings.trials and spent >= share:
+        if self._opened and self.settings.trials and spent >= share:
             self._end_generations()
-        return before != (self.search.warmup, self._generations)
+        changed = before != (self._opened, self.search.warmup, self._generations)
+        if spent >= FINALS_FROM and race.best_first and self._candidates:
+            changed = self._selection.hurry() or changed
+        return changed
 
     def wrap_up(self) -> None:
-        """The budget is spent: end search and trials, and train the best."""
+        """The budget is spent: the best so far is what there is; without any race, the best code
+        of the search is trained to the end.
+        """
         self._wrapped_up = True
         self._end_generations()
-        self._trials.give_up()
+        self._selection.wrap_up()
 
     def step(self) -> Row:
-        """One generation, or one round of a trial or of a finalist's training."""
+        """One round of a race or of the finals, or one generation."""
         self.round += 1
+        if not self._opened:
+            if self._selection.race.running:
+                return {"round": self.round, "phase": "trial", **self._selection.race_round()}
+            self._open_search()
         if self.search.count < self._generations:
             return {"round": self.round, "phase": "search", **self.search.step()}
         if not self._candidates:
             self._candidates = self.search.best_codes()
-        if not self._trials_over:
-            return {"round": self.round, "phase": "trial", **self._trial_round()}
-        if not self._final.begun:
-            self._final.begin(self._finalists())
-        return {**self._final.step(), "round": self.round, "phase": "train"}
+        phase, row = self._after_search()
+        return {**row, "round": self.round, "phase": phase}
 
     def catch_up(self, names: Sequence[str]) -> None:
         """In the search with the SuperNet of another client."""
         super().catch_up(names)
-        if not self._candidates:
+        if self._opened and not self._candidates:
             rejoin_search(self.clients, self.search.count)
 
     def finish(self) -> Outcome:
         """The best finalist's outcome."""
-        outcome = self._final.outcome()
+        outcome = self._selection.outcome()
         extra: dict[str, Any] = {
             **outcome.extra,
             "generations": self.search.count,
             "population": self._candidates[:10],
-            "trials": [trial_json(one) for one in self._trials.best_first],
-            "front": self.search.front(),
+            "trials": self._selection.trials(),
+            "front": self.search.front() if self._candidates else [],
         }
         return replace(outcome, extra=extra)
 
@@ -155,58 +162,34 @@ class FLAGCNS(Method):
             self._refinement = self._refine()
             self._refinement.load_state(state["plan"])
 
+    def _open_search(self) -> None:
+        self._opened = True
+        self.search.setup(self._selection.race.room())
+
     def _end_generations(self) -> None:
-        self._generations = min(self._generations, max(self.search.count, 1))
+        if self._opened:
+            self._generations = min(self._generations, max(self.search.count, 1))
 
-    @property
-    def _trials_over(self) -> bool:
-        enough = len(self._trials.over) >= self.settings.trials
-        return enough or self._wrapped_up or self._final.begun
+    def _after_search(self) -> tuple[str, Row]:
+        """Race the search's networks, then other settings, then the finals."""
+        selection = self._selection
+        if not self.settings.trials and not selection.finals.begun:
+            codes = self._candidates[: self.settings.finalists]
+            selection.finals.begin([(Recipe(network=code), None) for code in codes])
+        if not (selection.finals.begun or selection.race.running or selection.hurried):
+            self._next_bracket()
+        return selection.step()
 
-    @property
-    def _thrifty(self) -> bool:
-        return "params" in self.settings.objective_names
-
-    def _choose(self, outcomes: list[Outcome]) -> int:
-        """With ``params`` an objective, the smallest of those that validation cannot tell apart."""
-        if not self._thrifty:
-            return most_accurate(outcomes)
-        networks = [Score(one.score, one.extra["val_loss"], one.parameters) for one in outcomes]
-        return smallest_of_the_best_first(networks, self.search.val_nodes)[0]
-
-    def _trial_round(self) -> Row:
-        """One round of a network on trial."""
+    def _next_bracket(self) -> None:
+        """Race networks and other settings in turn, each from the best so far."""
+        self._brackets += 1
+        if self._brackets % 2 == 0 and self._selection.race_settings():
+            return
         self._refinement = self._refinement or self._refine()
-        if not self._trials.running:
-            best = next(iter(self._best_trials()), None)
-            network = self._refinement.ask(self._trials.over, best)
-            self._trials.begin(network, Recipe(network=network))
-        self._trial_rounds += 1
-        row = candidate_round(self._trials)
-        if not self._trials.running:
-            self._refinement.tell(self._trials.over[-1].loss)
-        return row
+        race = self._selection.race
+        bracket = self._refinement.ask(race.entries, race.best_first)
+        if bracket:
+            race.begin(bracket)
 
     def _refine(self) -> Refinement:
         return Refinement(self._candidates, self.settings, self.seed)
-
-    def _finalists(self) -> list[Recipe]:
-        """The best by their trials, then by FLL."""
-        best = [one.candidate for one in distinct(self._best_trials())]
-        over = {one.candidate for one in self._trials.over}
-        rest = [code for code in self._candidates if code not in over]
-        codes = [*best, *rest][: self.settings.finalists] or self._candidates[:1]
-        return [Recipe(network=code) for code in codes]
-
-    def _best_trials(self) -> list[Trial]:
-        trials = self._trials.best_first
-        if not self._thrifty:
-            return trials
-        networks = [
-            Score(one.score, one.val_loss, self.search.parameters(one.candidate)) for one in trials
-        ]
-        return [trials[i] for i in smallest_of_the_best_first(networks, self.search.val_nodes)]
-
-    def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
-        about = {"rounds": self.settings.trial_rounds, "patience": 0, "select": "objective"}
-        return self.engine(recipe, f"candidate-{number}-", **about)

@@ -5,7 +5,7 @@ mixture is set by the architecture parameters α. A generation is a step of DART
 first order (ξ = 0): ``weight_steps`` steps on the weights W along the gradient of the training
 loss, then one on α along that of the validation loss. Both gradients are sums over the clients, by
 their shares of the training or validation nodes, and equal those of the union of all graphs. At the
-end the most likely choice of every gene makes the code, which is trained from scratch.
+end the most likely choice of every gene makes a code; it races with codes sampled from α.
 
 α is an offset to the logits of the random codes' distribution (``stop``), so that at α = 0 deep
 networks are as likely as they are for fl-agcns, and the weight decay pulls there.
@@ -41,6 +41,7 @@ from autofgl.nn.supernet.relaxed import (
     confidence,
     entropy,
     initial_logits,
+    likely_genotypes,
     most_likely_genotype,
 )
 from autofgl.runtime.bounds import ROUNDING, share_form
@@ -52,12 +53,14 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SUM, TAKE, Array, Form
 from autofgl.runtime.rounds import START, RoundClient
+from autofgl.runtime.selection import FINALS_FROM, Selection
 from autofgl.runtime.sharing import Sharing
-from autofgl.runtime.trials import FinalTraining, most_accurate
-from autofgl.seeding import torch_generator
+from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.common import COMMON
 from autofgl.tasks.losses import balanced_weights
 
+#: Share of a time budget after which the search ends.
+SEARCH_UNTIL = 0.5
 #: Of Adam on α, as in DARTS.
 BETAS = (0.5, 0.999)
 #: No entry of a contributed gradient is larger: secure sums have a limited range.
@@ -187,14 +190,14 @@ class DartsClient(RoundClient):
 
 
 class FLDarts(Method):
-    """Holds α: generations of the search, then the training of the most likely network."""
+    """Holds α: generations of the search, then races of likely networks, and the finals."""
 
     Settings = DartsSettings
     ways: ClassVar = {"common": COMMON}
     Client = DartsClient
     saved = (
         "_generation", "_generations", "_totals", "_class_weights", "_alpha", "_optimizer",
-        "_final",
+        "_selection",
     )  # fmt: skip
     settings: DartsSettings
 
@@ -213,7 +216,7 @@ class FLDarts(Method):
         self._optimizer = torch.optim.Adam(
             [self._alpha], lr=settings.arch_lr, betas=BETAS, weight_decay=settings.arch_weight_decay
         )
-        self._final = FinalTraining(self.final_training, most_accurate)
+        self._selection = Selection(self, settings.trial_rounds, settings.tune)
         self._generations = settings.generations
         self._generation = 0
         self._totals = [0, 0, 0]
@@ -222,12 +225,13 @@ class FLDarts(Method):
     @property
     def done(self) -> bool:
         """The searched network is trained."""
-        return self._final.done
+        return self._selection.done
 
     @property
     def rounds(self) -> int:
-        """Generations, then the rounds of the final training."""
-        return self._generations + self.settings.rounds
+        """Rounds so far, and generations, trials and finals that are left at most."""
+        left = self._generations - self._generation
+        return self.round + left + self._selection.planned
 
     def setup(self) -> None:
         """Count the nodes."""
@@ -238,31 +242,51 @@ class FLDarts(Method):
         else:
             self._totals = self.clients.count_nodes("search-start", replies)
 
+    def pace(self, spent: float) -> bool:
+        """Leave time for races and finals."""
+        before = self._generations
+        if spent >= SEARCH_UNTIL:
+            self._end_generations()
+        changed = before != self._generations
+        if spent >= FINALS_FROM and self._selection.race.best_first:
+            changed = self._selection.hurry() or changed
+        return changed
+
     def wrap_up(self) -> None:
-        """The budget is spent: end the search and train its network."""
+        """The budget is spent: the best so far is what there is."""
+        self._end_generations()
+        self._selection.wrap_up()
+
+    def _end_generations(self) -> None:
         self._generations = min(self._generations, max(self._generation, 1))
 
     def step(self) -> Row:
-        """One generation, or one round of the final training."""
+        """One generation, or one round of a race or of the finals."""
         self.round += 1
         if self._generation < self._generations:
             return {"round": self.round, "phase": "search", **self._one_generation()}
-        if not self._final.begun:
-            network = str(most_likely_genotype(self._space, self._logits()))
-            self._final.begin([Recipe(network=network)])
-        return {**self._final.step(), "round": self.round, "phase": "train"}
+        if not self._selection.race.entries:
+            rng = numpy_generator(self.seed, "sampled-networks")
+            likely = likely_genotypes(self._space, self._logits(), self.settings.trials, rng)
+            self._selection.race.begin([Recipe(network=str(one)) for one in likely])
+        phase, row = self._selection.step()
+        return {**row, "round": self.round, "phase": phase}
 
     def catch_up(self, names: Sequence[str]) -> None:
         """In the search with the SuperNet of another client."""
         super().catch_up(names)
-        if not self._final.begun:
+        if not self._selection.race.entries:
             rejoin_search(self.clients, self._generation)
 
     def finish(self) -> Outcome:
         """The outcome of the final training, and how sure the search was of every gene."""
-        outcome = self._final.outcome()
+        outcome = self._selection.outcome()
         sure = confidence(self._space, self._logits())
-        extra = {"generations": self._generation, "confidence": sure}
+        extra = {
+            "generations": self._generation,
+            "confidence": sure,
+            "trials": self._selection.trials(),
+        }
         return replace(outcome, extra={**outcome.extra, **extra})
 
     def _one_generation(self) -> dict[str, Any]:

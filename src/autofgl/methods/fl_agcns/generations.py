@@ -19,6 +19,7 @@ from autofgl.methods.fl_agcns.client import (
     objective_values,
     variation,
 )
+from autofgl.methods.fl_agcns.portfolio import known_codes
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
@@ -66,9 +67,12 @@ class Generations(Saved):
         self._tables: dict[str, Any] = {}
         self._values: Any = None
 
-    def setup(self) -> None:
-        """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3)."""
-        replies = self._clients.call("begin_search", {"stage": "search-"}, reply=BEGIN).ok
+    def setup(self, room: Payload | None = None) -> None:
+        """Count the nodes and draw the first population (Algorithm 2, lines 2 and 3); ``room`` says
+        what clients do with a training that they have.
+        """
+        message = {"stage": "search-", **(room or {})}
+        replies = self._clients.call("begin_search", message, reply=BEGIN).ok
         if self._settings.class_weight == "balanced":
             self._totals, labels = self._clients.count_labels("search-start", replies)
             self._class_weights = balanced_weights(labels)
@@ -261,7 +265,9 @@ class Generations(Saved):
     def _sample(self, generation: int) -> Any:
         rng = numpy_generator(self._seed, "population", generation)
         start = filter(None, map(str.strip, self._settings.start.split(";")))
-        given = [self.space.encode(self.space.parse(code)) for code in start]
+        known = known_codes(self.space) if self._settings.known else ()
+        networks = [*map(self.space.parse, start), *known]
+        given = [self.space.encode(one) for one in networks[: self._settings.population // 2]]
         search = RandomSearch(self.codes, rng)
         search.tell(self.codes.stack(given), np.zeros(len(given)))
         fresh = search.ask(max(0, self._settings.population - len(given)))

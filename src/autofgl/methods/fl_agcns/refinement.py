@@ -1,99 +1,113 @@
-"""Which networks FL-AGCNS tries on their own after the search.
+"""Which networks FL-AGCNS races on their own after the search.
 
 Shared weights tell which layers are good, but little of the activations at both ends: a relu at the
-output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. If all
-of a population have it, their layers cannot be told apart. So activations come first, on a network
-whose trial costs little, and each step starts from the best network so far:
+output, say, costs a SuperNet nothing and kills many networks that are trained from scratch. So the
+networks race in brackets, each made from the best so far:
 
-1. the shallowest of the search's best networks,
-2. the same with every other output activation,
-3. the best so far with every other input activation,
-4. the search's layers between the activations that have turned out best, shallow ones first,
-5. if that has changed which network is best, its activations once more,
-6. children of the best, by evolution, as long as there are trials left.
+1. the search's best networks of each kind of layers, as they are, and with the usual activations,
+2. the best network so far with every other activation at its input or output,
+3. children of the best, by evolution, as long as there are trials left.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from autofgl.methods.fl_agcns.client import variation
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_codes, make_space
 from autofgl.nn.space import Genotype
+from autofgl.runtime.race import Entry
+from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.state import Saved
-from autofgl.runtime.trials import Trial
 from autofgl.search.evolution import Evolution
 from autofgl.seeding import numpy_generator
 
-#: How often another child is asked for if its network had a trial before.
+#: Networks of a bracket.
+BRACKET = 8
+#: How often more children are asked for if too few of them are new.
 ATTEMPTS = 20
-#: What is varied in the steps before the evolution.
-STEPS = ("shallowest", "outputs", "inputs", "layers", "outputs", "inputs")
-#: Kinds of layers that are looked at, even if there are few trials.
-FEWEST = 6
+#: Activations at both ends with which most networks train well.
+USUAL = ("relu", "identity")
 
 
 class Refinement(Saved):
-    """Proposes one network after the other, from the search's networks as text, best first."""
+    """Proposes brackets of networks, from the search's networks as text, best first."""
 
-    saved = ("_step", "_queue", "_last", "_evolution")
+    saved = ("_brackets", "_proposed")
 
-    def __init__(self, searched: list[str], settings: FLAGCNSSettings, seed: int) -> None:
+    def __init__(self, searched: Sequence[str], settings: FLAGCNSSettings, seed: int) -> None:
         self._space = make_space(settings)
-        size = math.ceil(settings.trials / 3)
-        count = max(size, FEWEST)
         kinds: dict[Any, Genotype] = {}  # the best network of each kind of layers, best first
         for network in map(self._space.parse, searched):
             kinds.setdefault(network.shape()[1], network)
-        best = list(kinds.values())[:count]
-        # A network without layers is not worth a trial before the others.
-        self._kinds = sorted(best, key=lambda network: network.depth or math.inf)
-        rng = numpy_generator(seed, "trials")
-        self._evolution = Evolution(make_codes(self._space), size, rng, variation(settings))
-        self._step = 0
-        self._queue: list[str] = []
-        self._last = ""
+        self._kinds = list(kinds.values())
+        self._settings = settings
+        self._seed = seed
+        self._brackets = 0
+        self._proposed = 0
 
-    def ask(self, over: Sequence[Trial], best: Trial | None) -> str:
-        """A network that had no trial yet, if one turns up soon; ``best`` would be chosen now."""
-        seen = {self._space.parse(one.candidate).shape() for one in over}
-        self._last = self._planned(best, seen) or self._child(seen)
-        return self._last
+    def ask(self, entries: Sequence[Entry], best_first: Sequence[Entry]) -> list[Recipe]:
+        """The next bracket: networks that were not raced yet; none if there are enough."""
+        left = self._settings.trials - self._proposed
+        seen = {network.shape() for network in self._networks(entries)}
+        settings = _settings_of_best(best_first)
+        bracket: list[Recipe] = []
+        while left > 0 and not bracket and self._brackets < self._settings.trials + len(_PLANS):
+            plan = _PLANS[min(self._brackets, len(_PLANS) - 1)]
+            fresh = _unseen(plan(self, best_first), seen)
+            bracket = [
+                Recipe(network=str(one), settings=settings) for one in fresh[: min(left, BRACKET)]
+            ]
+            self._brackets += 1
+        self._proposed += len(bracket)
+        return bracket
 
-    def tell(self, score: float) -> None:
-        """What became of the last one."""
-        code = self._space.encode(self._space.parse(self._last))
-        self._evolution.tell([code], [score])
+    def _searched(self, best_first: Sequence[Entry]) -> list[Genotype]:  # noqa: ARG002
+        """Of the best kinds of layers, as they were searched and with the usual activations."""
+        ways = [[kind, Genotype(USUAL[0], kind.layers, USUAL[1])] for kind in self._kinds]
+        return [network for pair in ways for network in pair]
 
-    def _planned(self, best: Trial | None, seen: set[Any]) -> str:
-        """The next network of the steps before the evolution; empty if there is none."""
-        while self._queue or self._step < len(STEPS):
-            if not self._queue:
-                self._queue = [str(network) for network in self._plan(STEPS[self._step], best)]
-                self._step += 1
-            while self._queue:
-                network = self._queue.pop(0)
-                if self._space.parse(network).shape() not in seen:
-                    return network
-        return ""
-
-    def _plan(self, step: str, best_trial: Trial | None) -> list[Genotype]:
-        """The networks of a step, from the best so far."""
-        if step == "shallowest":
-            return self._kinds[:1]
-        if best_trial is None:  # all diverged
-            return self._kinds
-        best = self._space.parse(best_trial.candidate)
+    def _activations(self, best_first: Sequence[Entry]) -> list[Genotype]:
+        """The best code with another activation at one of its ends."""
+        best = next(iter(self._networks(best_first)), None)
+        if best is None:
+            return []
         ends = self._space.activations
-        if step == "outputs":
-            return [Genotype(best.input, best.layers, output) for output in ends]
-        if step == "inputs":
-            return [Genotype(input_, best.layers, best.output) for input_ in ends]
-        return [Genotype(best.input, kind.layers, best.output) for kind in self._kinds]
+        inputs = [Genotype(one, best.layers, best.output) for one in ends]
+        return [*inputs, *(Genotype(best.input, best.layers, one) for one in ends)]
 
-    def _child(self, seen: set[Any]) -> str:
-        for _ in range(ATTEMPTS):
-            network = self._space.decode(self._evolution.ask(1)[0])
-            if network.shape() not in seen:
-                break
-        return str(network)
+    def _children(self, best_first: Sequence[Entry]) -> list[Genotype]:
+        """Offspring of the codes that raced so far."""
+        codes, raced = make_codes(self._space), list(self._networks(best_first))
+        if not raced:
+            return self._kinds
+        rng = numpy_generator(self._seed, "trials", self._brackets)
+        evolution = Evolution(codes, BRACKET, rng, variation(self._settings))
+        encoded = codes.stack(self._space.encode(one) for one in raced[:BRACKET])
+        evolution.tell(encoded, list(range(len(encoded))))
+        return [self._space.decode(evolution.ask(1)[0]) for _ in range(ATTEMPTS)]
+
+    def _networks(self, entries: Iterable[Entry]) -> Iterable[Genotype]:
+        """The codes among recipes."""
+        recipes = (Recipe.parse(one.recipe) for one in entries)
+        return (self._space.parse(one.network) for one in recipes if "|" in one.network)
+
+
+def _settings_of_best(best_first: Sequence[Entry]) -> dict[str, Any]:
+    """The settings of the best recipe, unless they are those of a family without layers to learn,
+    which no other network could use.
+    """
+    recipes = (Recipe.parse(one.recipe) for one in best_first)
+    best = next((one for one in recipes if one.network != "sgc"), Recipe())
+    return dict(best.settings)
+
+
+def _unseen(networks: Iterable[Genotype], seen: set[Any]) -> list[Genotype]:
+    fresh: dict[Any, Genotype] = {}
+    for one in networks:
+        if one.shape() not in seen:
+            fresh.setdefault(one.shape(), one)
+    return list(fresh.values())
+
+
+#: How the brackets are made, in turn; the last goes on.
+_PLANS = (Refinement._searched, Refinement._activations, Refinement._children)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
+from autofgl.methods.fl_agcns.portfolio import KNOWN
 from autofgl.nn.space import LAYER_TYPES, PAPER_TYPES, Genotype, Space
 from autofgl.runtime.settings import (
     CONFIG,
@@ -12,10 +13,12 @@ from autofgl.runtime.settings import (
     FederatedTraining,
     NonNegative,
     Positive,
+    SelectionSettings,
     Share,
     TrialSettings,
     Whole,
 )
+from autofgl.search.halving import RUNGS, bracket_rounds
 from autofgl.search.space import Codes
 from autofgl.secure.accountant import Releases
 
@@ -57,7 +60,7 @@ class SpaceSettings(BaseModel):
         return ",".join(names)
 
 
-class FLAGCNSSettings(SpaceSettings, FederatedTraining):
+class FLAGCNSSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     """FL-AGCNS: SuperNet, federated evolution, final training."""
 
     @property
@@ -68,7 +71,8 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
         """
         if self.beyond_sums:
             return None
-        figures = 2 * self.generations + 1 + self.trials + self.finalists
+        raced = len(RUNGS) * (self.trials + self._known_trials)
+        figures = 2 * self.generations + 1 + raced + self.selection_figures
         return Releases(self.total_rounds, figures)
 
     @property
@@ -119,15 +123,16 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     search_weight_decay: NonNegative = 0
     """L2 penalty on the SuperNet; the mean gradient of many networks is small, so the usual penalty
     would dominate it"""
-    trials: Whole = 40
-    """networks to train briefly on their own to choose the finalists: the best of the search, then
-    their offspring; 0: choose by shared weights only"""
-    search_share: float = Field(0.5, gt=0, le=1)
+    known: bool = True
+    """race well-known networks before the search, unless trials is 0, and have them in the first
+    population: what is best then goes on with the best of the search"""
+    trials: Whole = 24
+    """networks to race on their own after the search: its best, then their offspring; 0: choose by
+    shared weights only"""
+    search_share: float = Field(0.4, gt=0, le=1)
     """share of the time budget after which trials begin, even if generations remain"""
     trial_rounds: Count = 100
-    """training rounds of each trial; after only 50, networks that learn fast look best"""
-    finalists: Count = 3
-    """number of best networks to train fully; federated validation picks one"""
+    """training rounds of a network in a race; half of them end after a quarter"""
     tournament: Count = 3
     """size of a selection tournament"""
     crossover: Share = 0.5
@@ -165,7 +170,13 @@ class FLAGCNSSettings(SpaceSettings, FederatedTraining):
     def total_rounds(self) -> int:
         """Steps of the SuperNet, rounds of the trials and of the finalists."""
         search = self.generations * self.weight_steps
-        return search + self.trials * self.trial_rounds + self.finalists * self.rounds
+        raced = bracket_rounds(self.trials + self._known_trials, self.trial_rounds)
+        return search + raced + self.selection_rounds(self.trial_rounds, self.rounds)
+
+    @property
+    def _known_trials(self) -> int:
+        """Well-known networks that race."""
+        return len(KNOWN) if self.known and self.trials else 0
 
 
 class CandidateSettings(TrialSettings, SpaceSettings, FederatedTraining):
@@ -193,13 +204,13 @@ class RLSettings(TrialSettings, SpaceSettings, FederatedTraining):
         return self.trial_rounds_with(self.rounds)
 
 
-class DartsSettings(SpaceSettings, FederatedTraining):
+class DartsSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     """FL-Gradient: first-order DARTS over the SuperNet, then the final training."""
 
     @property
     def releases(self) -> Releases | None:
-        """Steps on SuperNet and architecture, then the final training."""
-        return Releases(self.total_rounds, 1)
+        """Steps on SuperNet and architecture, then races and the final training."""
+        return Releases(self.total_rounds, len(RUNGS) * self.trials + self.selection_figures)
 
     batch: Whole = 0
     """training nodes in a mini-batch of the final training; 0: all at once, as the SuperNet always
@@ -217,6 +228,10 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     hundred would hardly move"""
     arch_weight_decay: NonNegative = 1e-3
     """L2 penalty on the architecture parameters"""
+    trials: Count = 8
+    """networks to race on their own after the search, the most likely one and samples of α"""
+    trial_rounds: Count = 100
+    """training rounds of a network in a race; half of them end after a quarter"""
 
     @field_validator("objective")
     @classmethod
@@ -231,7 +246,9 @@ class DartsSettings(SpaceSettings, FederatedTraining):
     @property
     def total_rounds(self) -> int:
         """Steps on the SuperNet and on its architecture, then the training."""
-        return self.generations * (self.weight_steps + 1) + self.rounds
+        search = self.generations * (self.weight_steps + 1)
+        raced = bracket_rounds(self.trials, self.trial_rounds)
+        return search + raced + self.selection_rounds(self.trial_rounds, self.rounds)
 
 
 def make_space(settings: SpaceSettings) -> Space:

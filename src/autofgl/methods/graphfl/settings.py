@@ -37,7 +37,7 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     """network family, e.g. sgc (the paper's), gcn"""
     lr: Positive = 0.01
     """rate of the outer step"""
-    normalize_features: bool = False
+    normalize_features: Literal["unit"] | bool = False
     """scale the features of each node to sum to 1; the bias then adapts faster than the rest"""
     rounds: Whole = 100
     """rounds of the federation"""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from autofgl.nn.features import InputFeatures, NodeInput
+from autofgl.nn.features import InputFeatures, NodeInput, Scaling
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import reset_children
 from autofgl.nn.kernels.operation import Rng
@@ -34,8 +34,8 @@ class GNN(nn.Module):
     """
 
     spec: NetworkSpec
-    #: Whether the network was trained on features that were divided by the sum of their row.
-    scales_features: bool = False
+    #: How features were scaled that the network was trained on.
+    scales_features: Scaling = False
 
     def __init__(self, spec: NetworkSpec) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class GNN(nn.Module):
         if isinstance(edges, Tensor):
             edges = Structure(edges, x.shape[0], x.dtype, edge_weight)
             if self.scales_features and isinstance(x, Tensor):
-                x = InputFeatures(x).row_normalized()
+                x = InputFeatures(x).scaled(self.scales_features)
         elif edge_weight is not None:
             raise TypeError("a structure has its own weights")
         return self.logits(x, edges, generator)

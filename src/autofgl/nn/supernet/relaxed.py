@@ -136,6 +136,25 @@ def most_likely_genotype(space: Space, logits: Logits) -> Genotype:
     return space.canonical(space.decode(code))
 
 
+def likely_genotypes(
+    space: Space, logits: Logits, count: int, rng: np.random.Generator
+) -> list[Genotype]:
+    """The most likely one, then others that are drawn by their probability; fewer if the same ones
+    are drawn again and again.
+    """
+    genes = _genes(space, logits)
+    first = most_likely_genotype(space, logits)
+    found = {first.shape(): first}
+    for _ in range(20 * count):
+        if len(found) >= count:
+            break
+        code = np.array([rng.choice(len(gene), p=softmax(gene)) for gene in genes])
+        code[2] = max(code[2], 1)
+        one = space.canonical(space.decode(code))
+        found.setdefault(one.shape(), one)
+    return list(found.values())
+
+
 def confidence(space: Space, logits: Logits) -> list[float]:
     """Probability of the most likely choice of every gene."""
     return [float(softmax(gene).max()) for gene in _genes(space, logits)]
