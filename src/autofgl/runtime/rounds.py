@@ -459,7 +459,8 @@ class RoundEngine(Saved):
             about["report"] = False
         if sharing.reveal == "parties" and clients.secure != "none" and self._most > 1:
             about["late"] = True
-        if sharing.foretells and self._progress.doubtful and chosen >= set(clients.names):
+        useful = sharing.foretells and clients.can_spare and chosen >= set(clients.names)
+        if useful and self._progress.doubtful:
             about["foretell"] = True
         handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
         replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
