@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from autofgl.federation.payload import Payload
+from autofgl.runtime.bounds import VOTES
 
 #: From the vectors of an honest update, of which ``share`` is its weight, to those of a bad one.
 VECTORS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -68,3 +69,26 @@ def contribute_badly(party: Any, how: str, only: str = "update", seed: int = 0) 
         return MESSAGES[how](protect(tag, vectors, **about), rng)
 
     party.sums.protect = spoil
+
+
+def reverse(party: Any, factor: float = -1.0) -> None:
+    """Have a client send its updates with the sign reversed, or another factor."""
+    protect, take = party.sums.protect, party.sharing.take
+    start: dict[str, Any] = {}
+
+    def remember(payload: Payload, opened: Any) -> None:
+        take(payload, opened)
+        if party.settings.aggregate == "parameters":
+            start.update(party.sharing.local.weights())
+
+    def spoil(tag: str, vectors: Any, **about: Any) -> Payload:
+        if "update" in tag:
+            share, times = np.float32(vectors["share"]), np.float32(factor)
+            origins = {name: (1 - times) * share * start.get(name, 0.0) for name in vectors}
+            vectors = {
+                name: one if name in ("share", *VOTES) else times * one + origins[name]
+                for name, one in vectors.items()
+            }
+        return dict(protect(tag, vectors, **about))
+
+    party.sharing.take, party.sums.protect = remember, spoil

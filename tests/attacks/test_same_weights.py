@@ -80,3 +80,27 @@ def test_with_gradients_the_server_hands_out_no_weights(five_clients: list[Clien
     method.setup()
     method.step()
     assert "weights" not in method.training.sharing.handout()
+
+
+def test_with_gradients_it_takes_a_colluding_client(five_clients: list[ClientGraph]) -> None:
+    """The server withholds a sum, and the colluder opens it and the next, from the same weights."""
+    method = make("fedavg", five_clients, secure="shares", rounds=3, hidden=8, dropout=0.0)
+    method.setup()
+    sharing, sealed = method.training.sharing, []
+    usual_seal, usual_each = method.clients.seal, sharing.handout_each
+
+    def seal(*given: Any) -> Any:
+        sealed.append(usual_seal(*given))
+        return sealed[-1]
+
+    method.clients.seal = seal
+    method.step()
+    own = flat(parties(method)[VICTIM].sharing.local.gradient(1))
+    sharing._handout = {}
+    sharing.handout_each = lambda chosen: usual_each(chosen - {VICTIM})
+    method.step()
+    one, other = (parties(method)["client-1"].sums.open(sum_) for sum_ in sealed)
+    names = parties(method)[VICTIM].sharing.local.weights()
+    guess = flat({name: one[name] - other[name] for name in names})
+    assert own @ guess / np.linalg.norm(own) / np.linalg.norm(guess) > 0.99
+    assert not any(name in sealed[0] for name in names), "the server alone reads nothing"

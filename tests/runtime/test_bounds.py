@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from autofgl.runtime.bounds import (
     FAR,
     FAR_FROM_OTHERS,
+    SumOutOfBounds,
     Suspects,
     UsualDistance,
     counts_form,
@@ -55,6 +56,25 @@ def test_sums_out_of_bounds(name: str, value: Any, why: str) -> None:
     forms = {"share": share_form(), "metrics": metrics_form(SIZE), "counts": counts_form()}
     assert why in sum_fault({**good, name: value}, forms)
     assert "'share' is missing" in sum_fault({}, forms)
+
+
+def test_a_name_that_a_client_made_up_is_told_in_one_line() -> None:
+    reason = sum_fault({}, {"\x1b[31mname\n" * 90: share_form()})
+    assert str(SumOutOfBounds("update", reason, [])).isprintable()
+
+
+def test_an_uncertain_verdict_is_confirmed() -> None:
+    """One wrong one, after a right one, convicts nobody."""
+    names = [f"client-{number}" for number in range(10)]
+    for certain, convicted in ((True, True), (False, False)):
+        suspects = Suspects()
+        suspects.spoiled(names, names, 8, certain)
+        suspects.cleared(names[1:-1], names, 8)  # one of two it is
+        found = suspects.spoiled(names[:-1], names, 8, certain)
+        assert bool(found) == convicted
+        if not certain:
+            assert names[0] in suspects.aside
+            assert suspects.cleared(names[1:], names, 8) == names[0]
 
 
 def test_who_came_late_may_add_more_than_all() -> None:

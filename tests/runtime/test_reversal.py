@@ -8,10 +8,11 @@ import torch
 
 import autofgl
 from autofgl.errors import FederationError
-from autofgl.federation.payload import Payload, decode, encode
+from autofgl.federation.payload import decode, encode
 from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.reversal import WINDOW, FollowedAdam, ReversalCheck, flattened, is_reversed
+from bad_clients import reverse
 from federations import make, parties, to_the_end
 
 BAD = "client-2"
@@ -23,29 +24,6 @@ def unlike_clients() -> list[ClientGraph]:
     settings = DataSettings(nodes=200, features=50, homophily=0.3, topic_strength=0.5)
     graph = autofgl.load("synthetic", seed=0, settings=settings)
     return autofgl.partition(graph, clients=5, method="labels", seed=0)
-
-
-def reverse(party: Any, factor: float = -1.0) -> None:
-    """Have a client send its updates with the sign reversed, or another factor."""
-    protect, take = party.sums.protect, party.sharing.take
-    start: dict[str, Any] = {}
-
-    def remember(payload: Payload, opened: Any) -> None:
-        take(payload, opened)
-        if party.settings.aggregate == "parameters":
-            start.update(party.sharing.local.weights())
-
-    def spoil(tag: str, vectors: Any, **about: Any) -> Payload:
-        if "update" in tag:
-            share, times = np.float32(vectors["share"]), np.float32(factor)
-            origins = {name: (1 - times) * share * start.get(name, 0.0) for name in vectors}
-            vectors = {
-                name: one if name == "share" else times * one + origins[name]
-                for name, one in vectors.items()
-            }
-        return dict(protect(tag, vectors, **about))
-
-    party.sharing.take, party.sums.protect = remember, spoil
 
 
 class TestRuns:
@@ -147,3 +125,13 @@ class TestCheck:
             step = weights.detach().numpy() - before
             assert np.allclose(followed.step(gradient), step, rtol=1e-9)
             followed.load_state(decode(encode(followed.state())))
+
+
+def test_a_client_alone_is_not_accused(small_clients: list[ClientGraph]) -> None:
+    method = make("fedavg", small_clients[:1], rounds=3 * WINDOW, aggregate="gradients")
+    method.setup()
+    training = method.training
+    training._reversals.observe = lambda *_, **__: [small_clients[0].name]
+    for _ in range(3):
+        training.step()
+    assert method.clients.dropped == {}

@@ -24,7 +24,13 @@ from autofgl.tasks.counts import (
     prediction_counts,
     score_counts,
 )
-from autofgl.tasks.figures import all_figures, objective_value, score_figures
+from autofgl.tasks.figures import (
+    _average_precision,
+    _average_precision_of_many,
+    all_figures,
+    objective_value,
+    score_figures,
+)
 from autofgl.tasks.objectives import FEWEST_BINS, OBJECTIVES, SCORE_BINS
 
 KINDS = ("confusion", "scores", "calibration")
@@ -130,3 +136,18 @@ def test_cells_are_shared_by_the_classes(classes: int, shape: tuple[int, ...]) -
     logits, labels = predictions(np.random.default_rng(0), 100, 70)
     assert score_counts(logits, labels, SCORE_BINS).shape == (70, 2, FEWEST_BINS)
     assert score_counts(logits, labels, 16).shape == (70, 2, 16)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_average_precision_of_full_bins_is_that_of_single_nodes(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    others, own = (rng.integers(0, 30, 50).astype(np.float64) for _ in range(2))
+    others[3] = own[5] = 0
+    one_by_one = _average_precision(others, own)
+    assert _average_precision_of_many(others[::-1], own[::-1]) == pytest.approx(one_by_one)
+
+
+def test_many_nodes_take_no_memory() -> None:
+    """A client may claim to have any number of them."""
+    claimed = np.full((1, 2, 50), 2.0**40 / 100)
+    assert 0.4 < score_figures(claimed)["average_precision"] < 0.6

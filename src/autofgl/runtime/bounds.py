@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from autofgl.errors import FederationError
+from autofgl.errors import FederationError, one_line
 from autofgl.runtime.metrics import SPLITS
 from autofgl.runtime.replies import Array, Form
 from autofgl.runtime.state import Saved
@@ -33,15 +33,21 @@ _OCTAVES = 32
 
 
 class SumOutOfBounds(FederationError):
-    """A revealed sum that honest clients cannot have; nothing of it was used."""
+    """A revealed sum that honest clients cannot have; nothing of it was used.
 
-    def __init__(self, tag: str, reason: str, contributors: Sequence[str]) -> None:
+    Where it is only unlikely that honest clients have it, it is not ``certain``.
+    """
+
+    def __init__(
+        self, tag: str, reason: str, contributors: Sequence[str], certain: bool = True
+    ) -> None:
         super().__init__(
-            f"the sum '{tag}' is nonsense ({reason}): a client sent wrong values, or the training "
-            "diverges and needs a lower 'lr'"
+            f"the sum '{tag}' is nonsense ({one_line(reason)}): a client sent wrong values, or the "
+            "training diverges and needs a lower 'lr'"
         )
         self.reason = reason
         self.contributors = tuple(contributors)
+        self.certain = certain
 
 
 def sum_fault(vectors: Mapping[str, Any], forms: Mapping[str, Form]) -> str:
@@ -185,14 +191,18 @@ class Suspects:
         """Whether anybody is suspect."""
         return bool(self._names)
 
-    def spoiled(self, contributors: Iterable[str], names: Collection[str], most: int) -> str:
+    def spoiled(
+        self, contributors: Iterable[str], names: Collection[str], most: int, certain: bool = True
+    ) -> str:
         """A sum was out of bounds. The client that spoiled it, if it is known by now; else some are
-        left ``aside`` from now on, ``most`` at a time.
+        left ``aside`` from now on, ``most`` at a time. Unless it is ``certain`` a client is not
+        known by it before a sum without that client is in bounds again.
         """
         there = frozenset(contributors) & set(names)
         if not there:  # who did it is known, and gone
             return ""
         self._bad_sums += 1
+        self._cleared = self._cleared and certain
         self._names = (self._names & there) or there
         return self._next(names, most)
 

@@ -236,7 +236,8 @@ class Clients:
         most = len(self.federation.parties) - max(self.fewest, self._settings.min_clients)
         if self._settings.on_bad_client == "end" or most < 1:
             raise error
-        self._convict(self._suspects.spoiled(error.contributors, self.federation.parties, most))
+        about = (error.contributors, self.federation.parties, most, error.certain)
+        self._convict(self._suspects.spoiled(*about))
 
     @property
     def suspecting(self) -> bool:

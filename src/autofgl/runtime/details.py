@@ -40,6 +40,8 @@ _AXES: dict[str, tuple[int | None, ...]] = {
 }
 
 
+#: No graph has more nodes: beyond it, counts are no whole numbers any more.
+MOST_NODES = 2.0**40
 #: All kinds.
 COUNTED = tuple(_AXES)
 
@@ -78,7 +80,7 @@ def counts_form(kind: str, nodes: Sequence[float]) -> Form:
     """Of summed counts, with at most so many nodes in each row: none below 0, whole numbers, and no
     more than there are.
     """
-    most = np.array(nodes) / COUNT_UNIT
+    most = np.minimum(nodes, MOST_NODES) / COUNT_UNIT
 
     def fault(scaled: Any) -> str:
         parts = scaled[..., 1:] if kind == "calibration" else scaled

@@ -32,6 +32,7 @@ from autofgl.runtime.details import (
 from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.metrics import BestRound, client_accuracies, train_losses
 from autofgl.runtime.outcome import Outcome, Row
+from autofgl.runtime.progress import Progress, foretold_by
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import (
     SECONDS_SUM,
@@ -59,8 +60,6 @@ START = Record({"counts": SUM}).perhaps(
 GO_ON = Record({"behind": Truth()})
 ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
 CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
-#: A training loss this many times the least so far, in so many rounds, makes a client suspect.
-CLIMBED, CLIMBING = 1.2, 3
 #: What all clients that only evaluate get alike of a round's message.
 _BROADCAST = ("stage", "round", "totals", "contribute", "class_weights", "calibrate")
 #: What a client's state says of where it is: the stages that it had, and the present one.
@@ -438,7 +437,7 @@ class RoundEngine(Saved):
         "best",
         "sharing",
         "_usual",
-        "_losses",
+        "_progress",
         "_reversals",
         "_message",
         "_each",
@@ -461,8 +460,7 @@ class RoundEngine(Saved):
         #: Whether rounds are compared by the validation loss after temperature scaling.
         self.calibrates = False
         self._usual = UsualDistance()
-        self._losses: list[float] = []
-        self._climbing = 0
+        self._progress = Progress()
         self._reversals = ReversalCheck()
         self._sound: set[str] = set()
         self._sealed_by: tuple[str, ...] = ()
@@ -624,6 +622,9 @@ class RoundEngine(Saved):
             about["report"] = False
         if sharing.reveal == "parties" and clients.secure != "none" and self._most > 1:
             about["late"] = True
+        useful = sharing.foretells and clients.can_spare and chosen >= set(clients.names)
+        if useful and self._progress.doubtful:
+            about["foretell"] = True
         handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
         replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
         if sharing.reveal == "parties":
@@ -712,30 +713,31 @@ class RoundEngine(Saved):
             self.diverged = self._given_up = True
 
     def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> None:
-        """Suspect a client when the training loss goes on climbing: nodes that pull as they should
-        do not make it, a client that pushes the other way does. A network on trial may diverge;
-        and where the server sees single updates it judges by them.
+        """Suspect a client when the training loss does not fall as it should, or let those off
+        with whom it does. A network on trial may diverge; and where the server sees single updates
+        it judges by them.
         """
-        clients = self.sharing.clients
-        climbs = False
+        clients, wrong = self.sharing.clients, ""
         if loss is not None and clients.secure != "none" and not self._on_trial:
-            self._losses = self._losses or [loss, loss]
-            first, least = self._losses
-            climbs = loss > CLIMBED * max(least, first / 3)
-            self._losses = [first, min(least, loss)]
-        self._climbing = self._climbing + 1 if climbs else 0
-        if not climbs:
+            about = (foretold_by(replies), tuple(replies), clients.suspecting)
+            judged = self._progress.observe(loss, *about)
+            if judged is None:
+                return
+            wrong = judged
+        if not wrong:
             clients.cleared(self._sound)
-        elif clients.can_spare and (clients.suspecting or self._climbing >= CLIMBING):
-            tag, reason = f"{self.stage}metrics-{self.round}", "the training loss climbs"
-            clients.spoiled(SumOutOfBounds(tag, reason, tuple(replies)))
+        elif clients.can_spare:
+            tag = f"{self.stage}metrics-{self.round}"
+            clients.spoiled(SumOutOfBounds(tag, wrong, tuple(replies), certain=False))
 
     def _compare(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> None:
         """Leave clients out whose updates go against what they report, where the server sees both;
-        a network on trial may diverge.
+        a network on trial may diverge, and a client alone harms nobody else.
         """
         clients, center = self.sharing.clients, self.sharing.center()
         if clients.secure != "none" or self._on_trial or self.diverged or center is None:
+            return
+        if len(replies) < 2:
             return
         step = self.sharing.step_of(total)
         if step is None:
@@ -769,6 +771,7 @@ class RoundEngine(Saved):
         self._spoiled(error)
         self.sharing.skip()
         self._reversals.interrupt()
+        self._progress.interrupt()
         row: Row = {"round": self.round, "refused": str(error)}
         row |= dict.fromkeys(("train_loss", "val_accuracy", "test_accuracy"))
         return {**row, "clients": len(self.sharing.clients.names)}

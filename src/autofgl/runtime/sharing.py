@@ -168,6 +168,9 @@ class SharingServer(ABC):
     #: Who reads the summed update, and whether it comes with the figures; as at the clients.
     reveal: Reveal = "server"
     one_sum: bool = False
+    #: Whether clients can say what the update that they open foretells, if a round asks for it
+    #: (``foretell``; :mod:`autofgl.runtime.progress`).
+    foretells: bool = False
     #: What else a client answers to a round and at the end.
     round_fields: ClassVar[Mapping[str, Form]] = {}
     conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}

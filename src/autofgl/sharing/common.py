@@ -31,7 +31,7 @@ from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weig
 from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import TAKE, Array, Form, export_form
+from autofgl.runtime.replies import TAKE, Array, Form, Number, export_form
 from autofgl.runtime.reversal import Flat, FollowedAdam, flattened
 from autofgl.runtime.settings import model_spec, own_code, own_layers
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
@@ -65,6 +65,11 @@ class CommonClient(SharingClient):
         #: What the last training pass made of the buffers, until the next round begins: those of
         #: the weights that were evaluated may yet turn out to be the best.
         self._next_buffers: Weights | None = None
+        #: While the server asks what summed gradients foretell: the last step, and what the
+        #: gradient after it says of it.
+        self._foretells = False
+        self._step: Weights = {}
+        self._foretold: float | None = None
 
     def fingerprint(self) -> str:
         """Names and shapes of the network's parameters in short, where its code is not ours."""
@@ -85,6 +90,8 @@ class CommonClient(SharingClient):
         """Take in the last average; first keep the present weights if they are the best so far."""
         if payload.get("keep"):
             self._best = self.local.weights()
+        if "round" in payload:
+            self._foretells = payload.get("foretell", False)
         if self._next_buffers is not None:
             self.local.load_buffers(self._next_buffers)
             self._next_buffers = None
@@ -94,8 +101,16 @@ class CommonClient(SharingClient):
         self.local.load_buffers(buffers)
         if gradient and self.settings.dp_epsilon:
             self.local.descend(gradient)
+        elif gradient and self._foretells:
+            self._foretell(gradient)
         elif gradient:
             self.local.apply(gradient)
+            self._step = {}
+
+    def after(self, payload: Payload) -> Payload:
+        """What the last summed gradient says of the step before it, if the server asks."""
+        told, self._foretold = self._foretold, None
+        return {} if told is None or not payload.get("foretell") else {"foretold": told}
 
     def update(self, payload: Payload) -> dict[str, Any]:
         """The own gradient or weights, with the own share of the training nodes."""
@@ -168,6 +183,19 @@ class CommonClient(SharingClient):
             state |= {"best": own | state["best"]} if "best" in state else {}
         self.load_state(state)
 
+    def _foretell(self, gradient: Weights) -> None:
+        """A step along a summed gradient, which says of the step before how the loss changed.
+
+        Where statistics of a normalization are evaluated, gradients are of another loss.
+        """
+        before = self.local.weights()
+        self.local.apply(gradient)
+        if self._step and not self.local.model.tracked_buffers:
+            told = sum(float(np.vdot(gradient[name], one)) for name, one in self._step.items())
+            self._foretold = told if np.isfinite(told) else None
+        after = self.local.weights()
+        self._step = {name: after[name] - before[name] for name in gradient}
+
     def _split(self, vectors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Buffers, and the rest."""
         names = set(self.local.model.tracked_buffers) & vectors.keys()
@@ -205,6 +233,7 @@ class CommonServer(SharingServer):
     """Averages what the clients send, or seals the summed gradient for them."""
 
     saved = ("_handout", "_best_weights", "_followed")
+    round_fields: ClassVar[Mapping[str, Form]] = {"foretold": Number()}
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -214,6 +243,7 @@ class CommonServer(SharingServer):
         self.common_at_clients = self._gradients
         self.reveal = "parties" if self._gradients else "server"
         self.one_sum = clients.secure != "none" and not self._gradients
+        self.foretells = self._gradients and clients.secure != "none"
         self._handout: Payload = {}
         self._keeps_buffers = getattr(settings, "buffers", "average") == "local"
         self._kept = False

@@ -14,6 +14,9 @@ import numpy as np
 from autofgl.tasks.counts import Counts, Floats
 from autofgl.tasks.objectives import OBJECTIVES
 
+#: In bins of more nodes than this, nodes are not looked at one by one.
+_FULL_BIN = 4096
+
 
 def objective_value(name: str, counts: Counts) -> float:
     """The figure that a run is judged by, from the counts that it takes; 0 if not defined."""
@@ -96,6 +99,8 @@ def _average_precision(others: Floats, own: Floats) -> float:
     i-th of the latter has m i / (k + 1) of the former before it on average.
     """
     others, own = others[::-1], own[::-1]
+    if own.max() > _FULL_BIN:
+        return _average_precision_of_many(others, own)
     some = own > 0
     repeats = own[some].astype(np.int64)
     first = np.repeat(np.cumsum(own)[some] - own[some], repeats)
@@ -105,3 +110,21 @@ def _average_precision(others: Floats, own: Floats) -> float:
     mixed = np.repeat(others[some] / (own[some] + 1), repeats) * at
     right = first + at
     return float((right / (right + before + mixed)).mean())
+
+
+def _average_precision_of_many(others: Floats, own: Floats) -> float:
+    """The same without a number for each node, from the highest bin down.
+
+    With a of the class and b others before a bin of k and m, the sum over its nodes is one of
+    (a + i) / (a + b + d i) with d = 1 + m / (k + 1), and so, with c = (a + b) / d and digamma ψ,
+    (k + (a − c) (ψ(k + 1 + c) − ψ(1 + c))) / d.
+    """
+    from scipy.special import digamma
+
+    some = own > 0
+    k, m = own[some], others[some]
+    a, b = np.cumsum(own)[some] - k, np.cumsum(others)[some] - m
+    d = 1 + m / (k + 1)
+    c = (a + b) / d
+    sums = (k + (a - c) * (digamma(k + 1 + c) - digamma(1 + c))) / d
+    return float(sums.sum() / k.sum())
