@@ -28,7 +28,9 @@ ALL = tuple(f"client-{number}" for number in range(4))
 GONE = "client-3"
 LEFT = ALL[:3]
 
-SEARCH = {"layers": 2, "hidden": 4, "finalists": 1, "rounds": 3}
+FEW = {"finalists": 1, "inits": 1, "tune": 1}
+SEARCH = {"layers": 2, "hidden": 4, "rounds": 9, **FEW}
+DARTS = {"layers": 1, "hidden": 4, "trials": 2, "trial_rounds": 2, **FEW}
 CASES: dict[str, dict[str, Any]] = {
     "fedavg/parameters": {"aggregate": "parameters", "rounds": 7},
     "fedavg/gradients": {"aggregate": "gradients", "rounds": 7},
@@ -41,8 +43,10 @@ CASES: dict[str, dict[str, Any]] = {
     | {"trials": 1, "trial_rounds": 2},
     "fl-agcns/trial": SEARCH | {"generations": 1, "population": 4, "weight_steps": 1, "warmup": 1}
     | {"trials": 2, "trial_rounds": 8},
-    "fl-darts": {"layers": 1, "hidden": 4, "rounds": 3, "generations": 6},
-    "fl-darts/final": {"layers": 1, "hidden": 4, "rounds": 7, "generations": 1},
+    "fl-agcns/search": SEARCH | {"generations": 6, "population": 4, "weight_steps": 2, "warmup": 1}
+    | {"trials": 1, "trial_rounds": 2, "known": False},
+    "fl-darts": DARTS | {"rounds": 3, "generations": 6},
+    "fl-darts/final": DARTS | {"rounds": 7, "generations": 1, "trials": 1, "tune": 0},
     "fl-random": SEARCH | {"candidates": 2, "candidate_rounds": 8},
     "asfgnn": {"trials": 2, "trial_rounds": 3, "searcher": "random", "tune_hidden": "4"}
     | {"rounds": 6, "hidden": 4},

@@ -39,7 +39,7 @@ def test_a_random_model_tells_nothing(small_graph: ClientGraph) -> None:
     areas = []
     for seed in range(8):
         network = build_network(model_spec(small_graph, settings), torch_generator(seed, "w"))
-        losses = {small_graph.name: model_losses(network, small_graph, normalize=True)}
+        losses = {small_graph.name: model_losses(network, small_graph, scaling=True)}
         leak = membership_leak(losses, [small_graph])
         assert leak.figure is not None
         areas.append(leak.figure)

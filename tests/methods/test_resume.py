@@ -16,8 +16,9 @@ from federations import make, rounds, to_the_end
 
 SMALL_SEARCH: dict[str, str | float] = {"generations": 3, "population": 6, "layers": 2, "warmup": 1}
 SMALL_SEARCH |= {"weight_steps": 2, "trials": 4, "trial_rounds": 1, "finalists": 2}
+SMALL_SEARCH |= {"tune": 2}
 SMALL_TRIALS: dict[str, str | float] = {"candidates": 3, "candidate_rounds": 2, "layers": 2}
-SMALL_TRIALS |= {"finalists": 2}
+SMALL_TRIALS |= {"finalists": 2, "tune": 2}
 SMALL_GA: dict[str, str | float] = {"population": 3, "iterations": 2, "inner_steps": 1}
 SMALL_GA |= {
     "adapt_steps": 1,
@@ -30,7 +31,8 @@ SMALL: dict[str, dict[str, str | float]] = {
     "fl-agcns": SMALL_SEARCH,
     "fl-random": SMALL_TRIALS,
     "fl-rl": SMALL_TRIALS,
-    "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8},
+    "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8, "trials": 3}
+    | {"trial_rounds": 4, "tune": 2, "finalists": 2},
     "sfgnn": {"collect_models": True, "chosen_by": "client"},
     "asfgnn": {
         "trials": 2,

@@ -302,6 +302,7 @@ class RoundClient(Summing, Party):
         """
         self._parked.pop(payload["stage"], None)
         if payload["stage"] != self._stage or self._sharing is None:
+            self.make_room({"park": True})  # it may be that this one goes on later
             self._enter(payload)
         self._round = payload["round"]
         if "state" in payload:
@@ -348,6 +349,8 @@ class RoundClient(Summing, Party):
 
     def join_stage(self, payload: Payload) -> None:
         """Take up a ``stage`` at the ``round`` where the others are, with the ``state`` of one."""
+        if payload["stage"] != self._stage:
+            self.make_room({"park": True})
         self.enter_stage(payload)
         self._round = payload["round"]
         self._load_common(decode(self.sums.unwrap(self._place, payload["state"])))
