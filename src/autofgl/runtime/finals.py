@@ -146,7 +146,11 @@ class Finals:
     def wrap_up(self) -> None:
         """No time is left: choose among what is trained, or what is being trained if nothing is."""
         self._wrapped_up = True
-        if self._at >= 0 and not self.finalists[self._at].over:
+        unfinished = self._at >= 0 and not self.finalists[self._at].over
+        if unfinished and any(one.over for one in self.finalists):
+            del self._trainings[self._at]
+            self._at, self._room = -1, {"park": False}
+        elif unfinished:
             self._note(self._at)
             self._end(self._at)
         self.finalists = [one for one in self.finalists if one.over]
