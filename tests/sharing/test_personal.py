@@ -110,9 +110,9 @@ def test_nobody_is_worse_off_on_its_own_validation_nodes(
 def test_the_common_model_is_that_of_federated_averaging(
     skewed: list[ClientGraph], aggregate: str
 ) -> None:
-    method, plain = (
-        make(name, skewed, aggregate=aggregate, **QUICK) for name in (Personal, "fedavg")
-    )
+    # Small features leave the common model something to be fitted.
+    about = {**QUICK, "aggregate": aggregate, "normalize_features": True}
+    method, plain = (make(name, skewed, **about) for name in (Personal, "fedavg"))
     assert rounds(method, 5) == rounds(plain, 5)
     outcome, expected = method.finish(), plain.finish()
     assert close(outcome.models["model"], expected.models["model"], 0)
@@ -185,11 +185,16 @@ class PersonalSearch(FLRandom):
 
 
 def test_a_search_may_end_in_personal_networks(skewed: list[ClientGraph]) -> None:
-    small = {"candidates": 3, "candidate_rounds": 2, "layers": 2, "finalists": 2}
+    small = {"candidates": 3, "candidate_rounds": 2, "layers": 2, "finalists": 2, "tune": 2}
     method = make(PersonalSearch, skewed, **small, rounds=4, lr=0.05, hidden=8)
     method.setup()
     to_the_end(method)
     extra = method.finish().extra
-    networks = [one["genotype"] for one in extra["top"][:2]]
-    assert [one["recipe"] for one in extra["finalists"]] == [f"personal: {n}" for n in networks]
+    raced = {f"personal: {one.get('genotype', one.get('recipe'))}" for one in extra["top"]}
+    finalists = {one["recipe"] for one in extra["finalists"]}
+    assert len(finalists) == 2
+    assert finalists <= raced
+    assert (
+        f"personal: {extra['top'][0].get('genotype', extra['top'][0].get('recipe'))}" in finalists
+    )
     assert 0 <= extra["common_test_accuracy"] <= 1
