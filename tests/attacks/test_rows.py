@@ -32,7 +32,7 @@ def recorded(share: str, rounds: int) -> Transcript:
 
 
 def attack(share: str, rounds: int) -> Leak:
-    (leak,) = row_leaks(recorded(share, rounds), cora_clients(), share, normalized=False)
+    (leak,) = row_leaks(recorded(share, rounds), cora_clients(), share, scaling=False)
     return leak
 
 
@@ -56,7 +56,7 @@ def test_by_default_a_peer_gets_some_of_the_words_and_no_more() -> None:
 def test_where_nothing_is_shared_there_are_no_rows() -> None:
     transcript = recorded("none", 1)
     assert not any(transcript.rows.values())
-    (leak,) = row_leaks(transcript, cora_clients(), "none", normalized=False)
+    (leak,) = row_leaks(transcript, cora_clients(), "none", scaling=False)
     assert leak.verdict == "nothing"
 
 

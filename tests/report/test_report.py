@@ -38,7 +38,9 @@ def test_every_method_has_a_report(
     assert len(text) < 400_000
     if method.startswith("fl-"):
         assert result.figures["architecture"] in page.text
-        assert {"search", "best-architecture"} <= set(page.ids)
+        assert "search" in page.ids
+        searched = "|" in result.figures["architecture"]  # and not a well-known network
+        assert ("best-architecture" in page.ids) == searched
     if method == "fl-agcns":
         assert "Share of each operation" in page.text
     if method in ("sfgnn", "asfgnn"):

@@ -9,9 +9,9 @@ import pytest
 from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.details import (
     COUNTED,
-    counts_form,
     detail_forms,
     from_units,
+    kind_form,
     objective_forms,
     shapes,
     split_figures,
@@ -53,12 +53,12 @@ def test_units_come_back() -> None:
 
 @pytest.mark.parametrize("kind", COUNTED)
 def test_forms_take_counts_and_refuse_nonsense(kind: str) -> None:
-    form, scaled = counts_form(kind, [NODES, NODES]), to_units(counts())[kind]
+    form, scaled = kind_form(kind, [NODES, NODES]), to_units(counts())[kind]
     assert form.fault(scaled) == ""
-    assert counts_form(kind, [math.inf] * 2).fault(scaled) == ""
-    assert "out of bounds" in counts_form(kind, [NODES - 1, NODES]).fault(scaled)
-    assert "out of bounds" in counts_form(kind, [NODES, NODES - 1]).fault(scaled)
-    assert "shape" in counts_form(kind, [NODES]).fault(scaled)
+    assert kind_form(kind, [math.inf] * 2).fault(scaled) == ""
+    assert "out of bounds" in kind_form(kind, [NODES - 1, NODES]).fault(scaled)
+    assert "out of bounds" in kind_form(kind, [NODES, NODES - 1]).fault(scaled)
+    assert "shape" in kind_form(kind, [NODES]).fault(scaled)
     assert "out of bounds" in form.fault(-scaled)
     assert "whole" in form.fault(scaled * 0.99)
     assert "NaN" in form.fault(scaled * np.nan)
@@ -67,10 +67,10 @@ def test_forms_take_counts_and_refuse_nonsense(kind: str) -> None:
 
 def test_a_confusion_matrix_is_square_and_confidences_are_at_most_one() -> None:
     oblong = np.zeros((1, 2, 3))
-    assert "shape" in counts_form("confusion", [5]).fault(oblong)
+    assert "shape" in kind_form("confusion", [5]).fault(oblong)
     calibration = to_units(counts(1))["calibration"]
     calibration[..., 0] = 2 * calibration[..., 2]
-    assert "out of bounds" in counts_form("calibration", [NODES]).fault(calibration)
+    assert "out of bounds" in kind_form("calibration", [NODES]).fault(calibration)
 
 
 def test_which_counts_are_asked_for() -> None:

@@ -33,9 +33,9 @@ from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, wit
 from autofgl.runtime.replies import SPENT, STATE, Array, Form
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
-    Grid,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumClient,
     SumNotOpened,
     SumVectors,
@@ -499,24 +499,26 @@ class Summing:
         *,
         reveal: Reveal = "server",
         reference: Mapping[str, Any] | None = None,
-        told: Payload | None = None,
-        grid: Grid | None = None,
+        broadcast: Payload | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """What this client adds to a sum; without any weight it counts as nobody.
 
         ``reference`` are weights that everybody has: noise, if any, covers the change since them.
-        ``told`` is what the server told all clients for it, so that they see that it is the same.
+        ``broadcast`` is what the server sent to all clients for it: they see that it is the same.
         Some vectors may be on a ``grid``.
         """
         digest = b""
-        if told is not None and self._protected:
+        if broadcast is not None and self._protected:
             if grid is not None:  # not told, but they must agree on it all the same
-                told = {**told, "grid": {"bits": grid.bits, "steps": dict(grid.steps)}}
-            digest = hashlib.sha256(encode(told)).digest()[:16]
+                broadcast = {**broadcast, "grid": {"bits": grid.bits, "steps": dict(grid.steps)}}
+            digest = hashlib.sha256(encode(broadcast)).digest()[:16]
         if self.private is not None:
             return self.private.contribute(tag, vectors, reference or {}, reveal, digest)
         active = has_weight(vectors)
-        return self.sums.protect(tag, vectors, reveal=reveal, active=active, told=digest, grid=grid)
+        return self.sums.protect(
+            tag, vectors, reveal=reveal, active=active, broadcast=digest, grid=grid
+        )
 
     def count(self, tag: str, counts: Any, labels: Any = None) -> Payload:
         """What :meth:`Clients.count_nodes` adds up, or :meth:`Clients.count_labels`."""

@@ -76,7 +76,7 @@ def from_units(kind: str, scaled: Any) -> Counts:
     return np.maximum(whole, 0.0)
 
 
-def counts_form(kind: str, nodes: Sequence[float]) -> Form:
+def kind_form(kind: str, nodes: Sequence[float]) -> Form:
     """Of summed counts, with at most so many nodes in each row: none below 0, whole numbers, and no
     more than there are.
     """
@@ -110,7 +110,7 @@ def objective_forms(
     :func:`detail_forms`.
     """
     nodes = [_at_most(totals[1], most)] * kinds
-    return {f"val_{kind}": counts_form(kind, nodes) for kind in objective_kinds(settings)}
+    return {f"val_{kind}": kind_form(kind, nodes) for kind in objective_kinds(settings)}
 
 
 def detail_forms(
@@ -120,7 +120,7 @@ def detail_forms(
     ``most`` times as many may be there.
     """
     nodes = [_at_most(total, most) for total in totals[1:]] * kinds
-    return {kind: counts_form(kind, nodes) for kind in detail_kinds(settings)}
+    return {kind: kind_form(kind, nodes) for kind in detail_kinds(settings)}
 
 
 def _at_most(nodes: int, most: float) -> float:

@@ -162,6 +162,7 @@ class LocalModel:
             self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
         )
         self._batches = self._mini_batches(settings)
+        self._val_logits: Tensor | None = None
 
     def _mini_batches(self, settings: TrainSettings) -> MiniBatches | None:
         if not isinstance(settings, BatchSettings) or not settings.batch or not self.train_nodes:
@@ -277,6 +278,7 @@ class LocalModel:
         axis of the counts is that of the masks.
         """
         logits = self.logits()
+        self._val_logits = logits[self._nodes[1]]
         return self.loss_sums(logits), self.counts_of(logits, kinds, splits)
 
     def counts_of(
@@ -351,11 +353,12 @@ class LocalModel:
         """What the figures of an evaluation say besides."""
         return {}
 
-    def tempered(self, logits: Tensor) -> Any:
-        """Losses on validation nodes at several temperatures, ``[T]``, as a sum over the nodes,
-        from the outputs for all own nodes.
+    def tempered(self) -> Any:
+        """Losses on validation nodes at several temperatures, ``[T]``, as a sum over the nodes, of
+        the weights that were evaluated last.
         """
-        return tempered_losses(logits[self._nodes[1]], self._labels[1], WORST_LOSS)
+        assert self._val_logits is not None
+        return tempered_losses(self._val_logits, self._labels[1], WORST_LOSS)
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""

@@ -99,7 +99,7 @@ class PrivateClient:
         vectors: Mapping[str, Any],
         reference: Mapping[str, Any],
         reveal: Reveal,
-        told: bytes = b"",
+        broadcast: bytes = b"",
     ) -> Payload:
         """Contribute figures, or a weighted update without the ``reference`` that all clients have.
 
@@ -134,7 +134,7 @@ class PrivateClient:
             weight=1 / self._clients,
             reveal=reveal,
             active=not update or share > 0,
-            told=told,
+            broadcast=broadcast,
         )
 
     def spent(self) -> Payload:

@@ -134,8 +134,8 @@ class Progress(Saved):
         if len(self._pairs) < ENOUGH:
             return None
         change = sum(change for change, _ in self._pairs)
-        told = [foretold for _, foretold in self._pairs if foretold is not None]
-        explained, foretold = len(told) == len(self._pairs), sum(told)
+        broadcast = [foretold for _, foretold in self._pairs if foretold is not None]
+        explained, foretold = len(broadcast) == len(self._pairs), sum(broadcast)
         between = explained and (1 - CLEAR) * foretold < change < CLEAR * foretold
         if between and len(self._pairs) < PLENTY:
             return None
@@ -151,5 +151,5 @@ def _too_little(change: float, foretold: float) -> bool:
 
 def foretold_by(replies: Mapping[str, Mapping[str, Any]]) -> float | None:
     """What clients say that their summed gradient foretold: all of them should say the same."""
-    told = [float(reply["foretold"]) for reply in replies.values() if "foretold" in reply]
-    return statistics.median(told) if told else None
+    broadcast = [float(reply["foretold"]) for reply in replies.values() if "foretold" in reply]
+    return statistics.median(broadcast) if broadcast else None

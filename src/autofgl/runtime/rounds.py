@@ -225,20 +225,20 @@ class RoundClient(Summing, Party):
         same = {key: value for key, value in payload.items() if key != "train"}
         about = {key: payload[key] for key in _BROADCAST if key in payload}
         if sharing.one_sum and (figures or update):
-            kind, told = ("update", same) if update else ("metrics", about)
+            kind, broadcast = ("update", same) if update else ("metrics", about)
             name = tag.format(kind)
             update, grid = self._encoded_weights(name, update, reference)
             sent = self.contribute(
-                name, {**figures, **update}, reference=reference, told=told, grid=grid
+                name, {**figures, **update}, reference=reference, broadcast=broadcast, grid=grid
             )
             return {**reply, kind: sent}
         if figures:  # those who do not train may have been given less
-            reply["metrics"] = self.contribute(tag.format("metrics"), figures, told=about)
+            reply["metrics"] = self.contribute(tag.format("metrics"), figures, broadcast=about)
         if update and sharing.reveal == "parties":
             reply["update"] = self.contribute_for_clients(tag.format("update"), update, same)
         elif update:
             reply["update"] = self.contribute(
-                tag.format("update"), update, reference=reference, told=same
+                tag.format("update"), update, reference=reference, broadcast=same
             )
         return reply
 
@@ -247,10 +247,12 @@ class RoundClient(Summing, Party):
         weights = self.sharing.on_grid(reference) if update else {}
         return self.coder.encode_weights(tag, update, weights)
 
-    def contribute_for_clients(self, tag: str, update: Mapping[str, Any], told: Payload) -> Payload:
+    def contribute_for_clients(
+        self, tag: str, update: Mapping[str, Any], broadcast: Payload
+    ) -> Payload:
         """What this client adds to an update that the clients open, in as few bytes as it takes."""
         rounded, grid = self.coder.encode(tag, update)
-        return self.contribute(tag, rounded, reveal="parties", told=told, grid=grid)
+        return self.contribute(tag, rounded, reveal="parties", broadcast=broadcast, grid=grid)
 
     def take(self, payload: Payload) -> Payload:
         """Take in what is new, without a round; say so if it is refused."""
@@ -281,7 +283,7 @@ class RoundClient(Summing, Party):
             own = sharing.describe(self.data.graph)
             return {"report": protected, "own": own, **sharing.about()}
         times = self.contribute(f"{self._stage}seconds-{payload['session']}", seconds)
-        protected = self.contribute(tag, report, told={"totals": payload["totals"]})
+        protected = self.contribute(tag, report, broadcast={"totals": payload["totals"]})
         return {"report": protected, "seconds": times, "own": {}, **sharing.about()}
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002

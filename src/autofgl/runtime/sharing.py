@@ -73,12 +73,11 @@ class SharingClient(ABC):
 
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
-        local, logits = self.local, self.local.logits()
-        sums = scale_down(local.loss_sums(logits), payload["totals"])
-        counts = local.counts_of(logits, objective_kinds(local.settings), ["val"])
-        figures = {"metrics": sums, **to_units(counts, "val_")}
+        local, totals = self.local, payload["totals"]
+        sums, counts = local.evaluate_counting(objective_kinds(local.settings), ["val"])
+        figures = {"metrics": scale_down(sums, totals), **to_units(counts, "val_")}
         if payload.get("calibrate"):
-            figures["tempered"] = local.tempered(logits) / max(payload["totals"][1], 1)
+            figures["tempered"] = local.tempered() / max(totals[1], 1)
         return {**figures, **local.flags()}
 
     def accepts(self, opened: Mapping[str, Any], late: bool) -> bool:  # noqa: ARG002

@@ -164,8 +164,8 @@ class Trials:
             return row, "diverged"
         objective = training.sharing.settings.objective
         column = "mean_val_accuracy" if objective == "accuracy" else f"val_{objective}"
-        told = row.get(column) is not None  # unless the round was refused
-        if told and self._rule is not None and self._rule.hopeless(1 - row[column]):
+        reported = row.get(column) is not None  # unless the round was refused
+        if reported and self._rule is not None and self._rule.hopeless(1 - row[column]):
             return row, "pruned"
         if not training.done:
             return row, ""

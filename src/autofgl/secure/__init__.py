@@ -90,7 +90,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Grid:
+class StepGrid:
     """Vectors that are whole multiples of a step each, and so travel in a few bits.
 
     Attributes:
@@ -101,9 +101,9 @@ class Grid:
     bits: int
     steps: Mapping[str, float]
 
-    def without_steps(self) -> Grid:
+    def without_steps(self) -> StepGrid:
         """What others may know of it."""
-        return Grid(self.bits, dict.fromkeys(self.steps, 1.0))
+        return StepGrid(self.bits, dict.fromkeys(self.steps, 1.0))
 
 
 @dataclass(frozen=True)
@@ -180,23 +180,23 @@ class SumClient(Protocol):
         *,
         reveal: Reveal = "server",
         active: bool = True,
-        told: bytes = b"",
-        grid: Grid | None = None,
+        broadcast: bytes = b"",
+        grid: StepGrid | None = None,
     ) -> Payload:
         """This party's contribution to the sum called ``tag``, which stands for one sum for ever.
 
         All parties give the same tag, such as ``round-17``, and vectors of the same shapes: finite
         values, with weights already applied. A party that contributes zeros is not ``active``: it
-        does not count towards the fewest parties of a sum. ``told`` names what the server told the
-        party, by a digest: masked sums are opened only if it is the same at all that are active.
+        does not count towards the fewest parties of a sum. ``broadcast`` names what the server sent
+        it, by a digest: masked sums are opened only if it is the same at all that are active.
         Values that are too large and tags that
         were used before raise ``SecureSumError``; after new keys a tag may be used again for the
         very same vectors, in a sum of the very same parties. Vectors on a ``grid`` travel in fewer
         bytes, and their sum is exact; the steps of a sum for the parties are not sent, so that
-        ``told`` should name them.
+        ``broadcast`` should name them.
         """
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """The sum in what :meth:`SumServer.seal` made, of vectors on a ``grid`` if they were."""
 
     def packing(self, least: int, reveal: Reveal) -> Packing:

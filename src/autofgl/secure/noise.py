@@ -43,10 +43,10 @@ from numpy.typing import NDArray
 from autofgl.errors import UserError
 from autofgl.secure import (
     Array,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumClient,
     SumRefused,
     SumVectors,
@@ -250,11 +250,11 @@ class NoisyClient:
         *,
         reveal: Reveal = "server",
         active: bool = True,
-        told: bytes = b"",
-        grid: Grid | None = None,
+        broadcast: bytes = b"",
+        grid: StepGrid | None = None,
     ) -> Payload:
         """Refused: nothing says how large the values may be, and so no noise covers them."""
-        del vectors, reveal, active, told, grid
+        del vectors, reveal, active, broadcast, grid
         raise SumRefused(f"'{tag}': with differential privacy nothing is summed without noise")
 
     def packing(self, least: int, reveal: Reveal) -> Packing:
@@ -272,7 +272,7 @@ class NoisyClient:
         weight: float = 1.0,
         reveal: Reveal = "server",
         active: bool = True,
-        told: bytes = b"",
+        broadcast: bytes = b"",
     ) -> Payload:
         """This party's part of a sum that is released.
 
@@ -286,7 +286,7 @@ class NoisyClient:
             weight: Multiplies everything with noise; the same at every party.
             reveal: Who reads the sum.
             active: Whether there is more in it than noise.
-            told: Names what the server told the party.
+            broadcast: Names what the server told the party.
 
         Raises:
             SumRefused: The plan has no room for another release.
@@ -306,7 +306,7 @@ class NoisyClient:
             own, scale = parts[kind]
             noise = self.record.noise(kind, tag, own)
             noisy |= {name: weight * (own[name] + scale[name] * noise[name]) for name in own}
-        return self._inner.protect(tag, noisy, reveal=reveal, active=active, told=told)
+        return self._inner.protect(tag, noisy, reveal=reveal, active=active, broadcast=broadcast)
 
     def _spend(self, kinds: str, tag: str, values: Vectors) -> None:
         """Enter a release into the record, if the plan has room for it."""

@@ -15,8 +15,8 @@ from autofgl.federation.payload import Payload
 from autofgl.runtime.details import (
     COUNTED,
     DETAILED,
-    counts_form,
     detail_kinds,
+    kind_form,
     objective_kinds,
     to_units,
     with_objective,
@@ -30,7 +30,7 @@ from autofgl.tasks.losses import balanced_weights
 
 #: What a client answers to a round, and at the end.
 ROUND = Record({"metrics": METRICS, "stopped": Truth()}).perhaps(
-    {f"val_{kind}": counts_form(kind, [math.inf]) for kind in COUNTED}
+    {f"val_{kind}": kind_form(kind, [math.inf]) for kind in COUNTED}
 )
 CONCLUDE = Record(
     {
@@ -38,7 +38,7 @@ CONCLUDE = Record(
         "seconds": SECONDS,
         "best_round": Number(-1, 2**62, True),
     }
-).perhaps({kind: counts_form(kind, [math.inf] * len(DETAILED)) for kind in COUNTED})
+).perhaps({kind: kind_form(kind, [math.inf] * len(DETAILED)) for kind in COUNTED})
 
 
 class AloneClient(Saved, Party):

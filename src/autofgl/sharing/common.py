@@ -109,8 +109,8 @@ class CommonClient(SharingClient):
 
     def after(self, payload: Payload) -> Payload:
         """What the last summed gradient says of the step before it, if the server asks."""
-        told, self._foretold = self._foretold, None
-        return {} if told is None or not payload.get("foretell") else {"foretold": told}
+        broadcast, self._foretold = self._foretold, None
+        return {} if broadcast is None or not payload.get("foretell") else {"foretold": broadcast}
 
     def update(self, payload: Payload) -> dict[str, Any]:
         """The own gradient or weights, with the own share of the training nodes."""
@@ -191,8 +191,8 @@ class CommonClient(SharingClient):
         before = self.local.weights()
         self.local.apply(gradient)
         if self._step and not self.local.model.tracked_buffers:
-            told = sum(float(np.vdot(gradient[name], one)) for name, one in self._step.items())
-            self._foretold = told if np.isfinite(told) else None
+            broadcast = sum(float(np.vdot(gradient[name], one)) for name, one in self._step.items())
+            self._foretold = broadcast if np.isfinite(broadcast) else None
         after = self.local.weights()
         self._step = {name: after[name] - before[name] for name in gradient}
 

@@ -194,7 +194,7 @@ def test_the_servers_accuracy_is_that_of_the_network_on_its_graph(
     chosen = model.eval()(data.x, data.edge_index).argmax(1).numpy()
     expected = float((chosen == small_graph.y).mean())
     weights = {key: value.detach().numpy() for key, value in model.state_dict().items()}
-    test = ServerTest(small_graph, spec, normalize=False)
+    test = ServerTest(small_graph, spec, scaling=False)
     np.testing.assert_allclose(test.score(weights, FedGraphSettings()), expected)
 
 

@@ -20,7 +20,7 @@ from autofgl.runtime.local_model import ClientData
 from federations import make
 
 SMALL: dict[str, Any] = {
-    "layers": 2, "hidden": 8, "population": 6, "dropout": 0.0, "weight_steps": 2,
+    "layers": 2, "hidden": 8, "population": 6, "dropout": 0.0, "weight_steps": 2, "known": False,
 }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_the_sampled_loss_has_no_bias(small_graph: ClientGraph) -> None:
     """Over samples, the mean of the weighted sums is the sum over all validation nodes."""
     net = supernet(small_graph)
     genotype = net.space.parse("relu | gcn<0 sage<1 | tanh")
-    data = ClientData(small_graph, 0).inputs(True)
+    data = ClientData(small_graph, 0).inputs("unit")
     scores = net.extract(genotype).eval()(data.features, data.structure)
     labels = torch.from_numpy(small_graph.y.copy())
     each = functional.cross_entropy(scores, labels, reduction="none").detach().numpy()

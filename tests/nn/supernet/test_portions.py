@@ -15,7 +15,7 @@ from autofgl.nn.space import Genotype, Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import ReceptiveField, SuperNet
 from autofgl.nn.supernet.narrowing import narrow
-from autofgl.nn.supernet.portions import Budget, Portion
+from autofgl.nn.supernet.portions import MemoryBudget, Portion
 
 SPACE, WIDTH, CLASSES = Space(4, stop=0.15), 16, 3
 
@@ -54,7 +54,7 @@ def ring() -> ReceptiveField:
 def portions(
     net: SuperNet, population: list[Genotype], field: ReceptiveField, memory: int
 ) -> list[Portion]:
-    budget = Budget(memory, WIDTH, CLASSES, per_predecessor=False)
+    budget = MemoryBudget(memory, WIDTH, CLASSES, per_predecessor=False)
     return list(budget.portions(net.plan(population), population, field, differentiable=True))
 
 
@@ -63,7 +63,7 @@ def test_portions_have_every_network_once_and_fit(field: ReceptiveField) -> None
     parts = portions(net, population, field, memory)
     assert len(parts) > 1
     assert sorted(row for part in parts for row in part.rows) == list(range(30))
-    budget = Budget(memory, WIDTH, CLASSES, per_predecessor=False)
+    budget = MemoryBudget(memory, WIDTH, CLASSES, per_predecessor=False)
     for part in parts:
         assert [population[row] for row in part.rows] == part.population
         assert budget.takes(net.plan(part.population), part.field, True) <= memory
@@ -171,7 +171,7 @@ def test_a_layer_holds_what_it_says(kind: str) -> None:
 def test_a_pass_keeps_no_more_than_planned(field: ReceptiveField) -> None:
     net, population = make(), draw(20)
     net.gradient(population, field)  # lays out what is kept
-    budget = Budget(1, WIDTH, CLASSES, per_predecessor=False)
+    budget = MemoryBudget(1, WIDTH, CLASSES, per_predecessor=False)
     planned = budget.takes(net.plan(population), field, differentiable=True)
     known = {parameter.data_ptr() for parameter in net.parameters()}
     with saved_numbers(known) as seen:

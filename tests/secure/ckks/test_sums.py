@@ -182,7 +182,7 @@ def test_parties_must_have_been_told_the_same_unless_they_contribute_zeros(
                     {"w": np.ones(4)},
                     reveal=reveal,
                     active=name not in idle,
-                    told=b"lie" if name == odd else b"truth",
+                    broadcast=b"lie" if name == odd else b"truth",
                 )
             )
             for name, client in network.clients.items()

@@ -280,8 +280,8 @@ class FLAGCNSClient(RoundClient):
         counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
         nodes = self._nodes.val_nodes
-        told = min(nodes, 1) if self.private else nodes
-        return {"counts": counts, "val": told, "params": params}
+        shown = min(nodes, 1) if self.private else nodes
+        return {"counts": counts, "val": shown, "params": params}
 
     def join_search(self, payload: Payload) -> Payload:
         """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
@@ -317,8 +317,8 @@ class FLAGCNSClient(RoundClient):
         share = self._nodes.train_nodes / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(mean, share) | own_vote(mean, self._secure)
-        told = {"totals": payload["totals"], "codes": payload["codes"]}
-        return {**refused, "gradient": self.contribute_for_clients(tag, update, told)}
+        broadcast = {"totals": payload["totals"], "codes": payload["codes"]}
+        return {**refused, "gradient": self.contribute_for_clients(tag, update, broadcast)}
 
     def losses(self, payload: Payload) -> Payload:
         """Contribute to FLL(P), Eq. 1: own sums of validation losses over all validation nodes."""
@@ -329,8 +329,8 @@ class FLAGCNSClient(RoundClient):
         figures = self._figures(payload["codes"], payload)
         figures |= {} if self.private else {"train_loss": np.array(train)}
         tag = f"losses-{payload['generation']}"
-        told = {"totals": payload["totals"], "codes": payload["codes"]}
-        return {**refused, "losses": self.contribute(tag, figures, told=told)}
+        broadcast = {"totals": payload["totals"], "codes": payload["codes"]}
+        return {**refused, "losses": self.contribute(tag, figures, broadcast=broadcast)}
 
     def evolve(self, payload: Payload) -> Payload:
         """The client's optimizer (Algorithm 1, client lines 2 to 6).
@@ -351,8 +351,10 @@ class FLAGCNSClient(RoundClient):
             step = client_step(self._codes, own, shared, self._memo, payload["quota"], rng, ways)
             self._own, best = step.population, step.best
         figures = self._figures(shared[len(shared) - children :], payload)
-        told = {"totals": payload["totals"], "shared": shared}
-        protected = self.contribute(f"children-{payload['generation']}", figures, told=told)
+        broadcast = {"totals": payload["totals"], "shared": shared}
+        protected = self.contribute(
+            f"children-{payload['generation']}", figures, broadcast=broadcast
+        )
         return {"codes": best, "losses": protected}
 
     def _weigh_search(self, payload: Payload) -> None:

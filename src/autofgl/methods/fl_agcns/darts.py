@@ -128,8 +128,8 @@ class DartsClient(RoundClient):
         share = self._counted(counts) * len(self._train) / max(payload["totals"][0], 1)
         tag = f"gradient-{at[0]}-{at[1]}"
         update = weighted(gradient, share) | own_vote(gradient, self._secure)
-        told = {"totals": payload["totals"], "logits": payload["logits"]}
-        return {**refused, "gradient": self.contribute_for_clients(tag, update, told)}
+        broadcast = {"totals": payload["totals"], "logits": payload["logits"]}
+        return {**refused, "gradient": self.contribute_for_clients(tag, update, broadcast)}
 
     def architecture(self, payload: Payload) -> Payload:
         """Contribute the gradient of the mean validation loss, without dropout, in the logits; with
@@ -154,8 +154,8 @@ class DartsClient(RoundClient):
         update = weighted(gradient, self._counted(counts) * share)
         sent = update if self.private else {**figures, **update}
         tag = f"architecture-{payload['generation']}"
-        told = {"totals": totals, "logits": payload["logits"]}
-        return {**refused, "figures": self.contribute(tag, sent, told=told)}
+        broadcast = {"totals": totals, "logits": payload["logits"]}
+        return {**refused, "figures": self.contribute(tag, sent, broadcast=broadcast)}
 
     def _counted(self, counts: float) -> float:
         """What a gradient counts; with differential privacy nobody is told that there is none."""

@@ -23,7 +23,7 @@ from autofgl.methods.fl_agcns.portfolio import known_codes
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_codes, make_space
 from autofgl.runtime.bounds import ROUNDING, share_form
 from autofgl.runtime.clients import Clients
-from autofgl.runtime.details import counts_form
+from autofgl.runtime.details import kind_form
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.private import LARGEST_LOSS
 from autofgl.runtime.replies import SUM, TAKE, WHOLE, Array, Form, Record
@@ -40,7 +40,7 @@ BEGIN = Record({"counts": SUM, "val": WHOLE, "params": Array((None,), 0)})
 def figure_forms(codes: int, settings: FLAGCNSSettings, nodes: int) -> dict[str, Form]:
     """What federated losses, accuracies and counted predictions of so many codes can be."""
     within = Array((codes,), -ROUNDING, 1 + ROUNDING)
-    counts = {f"val_{kind}": counts_form(kind, [nodes] * codes) for kind in code_kinds(settings)}
+    counts = {f"val_{kind}": kind_form(kind, [nodes] * codes) for kind in code_kinds(settings)}
     return {"losses": Array((codes,), -ROUNDING), "correct": within, **counts}
 
 
@@ -97,7 +97,7 @@ class Generations(Saved):
         clock = _Clock(self._clients.federation.meter)
         if self.count <= self.warmup:
             self.population = self._sample(self.count)
-        about = {"generation": self.count, **self._told}
+        about = {"generation": self.count, **self._broadcast}
         steps = range(self._settings.weight_steps)
         messages = ({"codes": self._step_codes(step), **about} for step in steps)
         update = weight_steps(self._clients, self.count, messages)
@@ -177,7 +177,7 @@ class Generations(Saved):
         parties = list(self._clients.names)
         counts = [self._val_counts[name] for name in parties]
         places = quotas(len(self.population), share, counts).clients
-        about = {"generation": self.count, **self._told}
+        about = {"generation": self.count, **self._broadcast}
         replies = self._clients.call(
             "evolve",
             {"shared": shared, "children": children, "tables": self._tables, **about},
@@ -195,7 +195,7 @@ class Generations(Saved):
         self._values = None
 
     def _federated_losses(self, at: int | str, payload: Payload) -> Mapping[str, Any]:
-        message = {**payload, "generation": at, **self._told}
+        message = {**payload, "generation": at, **self._broadcast}
         replies = self._clients.call("losses", message, reply=TAKE.having(losses=SUM))
         self._clients.require_taken(replies.ok)
         forms = {**self._forms(len(payload["codes"])), "train_loss": Array((), -ROUNDING)}
@@ -205,7 +205,7 @@ class Generations(Saved):
         return figure_forms(codes, self._settings, self.val_nodes)
 
     @property
-    def _told(self) -> Payload:
+    def _broadcast(self) -> Payload:
         """What clients are told of the federation's nodes."""
         weights = {"class_weights": self._class_weights} if self._class_weights else {}
         return {"totals": self._totals, **weights}

@@ -24,7 +24,7 @@ from autofgl.nn.models.spec import SearchedSpec, check_probability
 from autofgl.nn.space import Fusion, Genotype, Space, check_fusion
 from autofgl.nn.supernet.narrowing import narrow
 from autofgl.nn.supernet.plan import Group, Plan
-from autofgl.nn.supernet.portions import Budget, Portion
+from autofgl.nn.supernet.portions import MemoryBudget, Portion
 from autofgl.nn.supernet.receptive_field import ReceptiveField
 from autofgl.nn.supernet.sweep import Sweep, add_gradients, fusion_operator
 
@@ -186,7 +186,7 @@ class SuperNet(nn.Module):
             return []
         if self.memory is None:
             return [Portion(range(len(population)), population, receptive_field)]
-        budget = Budget(self.memory, self.hidden, self.classes, self.per_predecessor)
+        budget = MemoryBudget(self.memory, self.hidden, self.classes, self.per_predecessor)
         plan = self.plan(population)
         return budget.portions(plan, population, receptive_field, differentiable)
 

@@ -38,7 +38,7 @@ class Portion:
 
 
 @dataclass(frozen=True)
-class Budget:
+class MemoryBudget:
     """Bytes that a pass may take, on networks of a width and so many classes."""
 
     memory: int

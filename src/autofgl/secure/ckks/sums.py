@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumNotOpened,
     SumRefused,
     SumSettings,
@@ -145,8 +145,8 @@ class CkksClient(KeyedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
-        told: bytes = b"",
-        grid: Grid | None = None,
+        broadcast: bytes = b"",
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
@@ -159,14 +159,14 @@ class CkksClient(KeyedClient):
         masks, code = self._masks(header), 0
         self._note(header, vectors, active)
         if active:
-            code = self._broadcasts[tag] = masks.code(told)
+            code = self._broadcasts[tag] = masks.code(broadcast)
             while len(self._broadcasts) > _MOST_OPEN:
                 del self._broadcasts[next(iter(self._broadcasts))]
         position = self._ring.roster.index(self._ring.name)
         masked = masks.mask(np.append(integers, [np.int64(active), code]), position)
         return {**fields, "ciphertexts": self._ready().encrypt(masked)}
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         if header.reveal != "parties":

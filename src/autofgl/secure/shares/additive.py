@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumRefused,
     SumSettings,
 )
@@ -42,8 +42,8 @@ class AdditiveClient(MaskedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
-        told: bytes = b"",
-        grid: Grid | None = None,
+        broadcast: bytes = b"",
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, own = self._encode(tag, vectors, reveal, grid)
@@ -53,7 +53,7 @@ class AdditiveClient(MaskedClient):
         for key in keys.values():
             subtract_stream(own, key)
         note = (
-            ACTIVE + told if active else IDLE + bytes(len(told))
+            ACTIVE + broadcast if active else IDLE + bytes(len(broadcast))
         )  # of one length: the server sees it
         self._own[tag] = own, note
         while len(self._own) > _MOST_OPEN:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from autofgl.errors import UserError
 from autofgl.secure import (
     Array,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumRefused,
     SumSettings,
     SumVectors,
@@ -97,18 +97,18 @@ class MaskedClient(KeyedClient):
         return self._words.fixed_point[reveal].packing_for(least)
 
     def _encode(
-        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal, grid: Grid | None
+        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal, grid: StepGrid | None
     ) -> tuple[Header, NDArray[np.uint64]]:
         """The header of a contribution, and its words without masks but that of the group."""
         self._require_new(tag)
         mask = self._mask(self._group, tag) if reveal == "parties" else None
         layout, words = self._words.encode(vectors, grid, mask)
-        bits, told = self._words.fraction_bits, grid
+        bits, broadcast = self._words.fraction_bits, grid
         if grid is not None and reveal == "parties":
-            told = grid.without_steps()
-        return Header(tag, self._ring.session, reveal, bits, layout, told), words
+            broadcast = grid.without_steps()
+        return Header(tag, self._ring.session, reveal, bits, layout, broadcast), words
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         contributors = set(take_names(sealed, "contributors"))
@@ -172,8 +172,8 @@ class SharesClient(MaskedClient):
         *,
         reveal: Reveal = "server",
         active: bool = True,
-        told: bytes = b"",
-        grid: Grid | None = None,
+        broadcast: bytes = b"",
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, words = self._encode(tag, vectors, reveal, grid)
@@ -188,7 +188,7 @@ class SharesClient(MaskedClient):
             else:
                 apply(words, self._ring.pair_key(peer, PAIR, tag))
         note = (
-            ACTIVE + told if active else IDLE + bytes(len(told))
+            ACTIVE + broadcast if active else IDLE + bytes(len(broadcast))
         )  # of one length: the server sees it
         share, dealt = self._deal(SELF, tag, secret, note)
         self._sums[tag] = _Sum(header.digest, note, share)
@@ -196,7 +196,7 @@ class SharesClient(MaskedClient):
             del self._sums[next(iter(self._sums))]
         return {**fields, "words": words, **dealt}
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
         found = super().open(sealed, grid)
         header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
@@ -262,10 +262,10 @@ class SharesClient(MaskedClient):
             if own.cover[0] == lost:
                 cover_shares[self._ring.name] = own.cover[1], b""
         require_enough(view.tag, self.fewest, [note for _, note in shares.values()])
-        told = {"shares": shares, "covers": cover_shares}
+        shown = {"shares": shares, "covers": cover_shares}
         return {
             key: {name: share for name, (share, _) in found.items() if share}
-            for key, found in told.items()
+            for key, found in shown.items()
         }
 
     def _open_shares(

@@ -261,7 +261,7 @@ class Opening:
         self, confirmations: Mapping[str, Mapping[str, bytes]], covers: Mapping[str, Payload]
     ) -> Steps[NDArray[np.uint64]]:
         """Collect the shares of the secrets that open the sum, first from those who confirmed."""
-        told: dict[str, Payload] = {}
+        shown: dict[str, Payload] = {}
         late = [name for name in self._roster if name not in confirmations]
         for asked in (list(confirmations), late):
             messages = {
@@ -276,10 +276,10 @@ class Opening:
             answers = yield "reveal", messages
             for name in asked:
                 if name in answers and self._accepts(name, answers[name], _shares):
-                    told[name] = answers[name]
+                    shown[name] = answers[name]
             try:
-                self._require("reveal", len(told))
-                return self._unmask(told, covers)
+                self._require("reveal", len(shown))
+                return self._unmask(shown, covers)
             except SecureSumError:
                 if asked is late or not late:
                     raise
@@ -293,11 +293,11 @@ class Opening:
         }
 
     def _unmask(
-        self, told: Mapping[str, Payload], covers: Mapping[str, Payload]
+        self, shown: Mapping[str, Payload], covers: Mapping[str, Payload]
     ) -> NDArray[np.uint64]:
         rebuilder = Rebuilder(self._roster, self._threshold, self.wrong)
-        shares = {name: answer["shares"] for name, answer in told.items()}
-        cover_shares = {name: answer["covers"] for name, answer in told.items()}
+        shares = {name: answer["shares"] for name, answer in shown.items()}
+        cover_shares = {name: answer["covers"] for name, answer in shown.items()}
         lost, secrets, seeds = self._lost, {}, {}
         try:
             for name in self.left:
