@@ -171,7 +171,7 @@ def run_rounds(
     """
     watch = _begin(method, folder, console)
     saved = method.round or -1  # round of the newest checkpoint: it is not written twice
-    out_of_time = False
+    out_of_time = paced = False
     recorder = Recorder(folder, method.round, method.rounds, title, console)
     with recorder, _stop_request() as stop:
         if method.clients.private and not method.round:  # clients keep what their noise comes from
@@ -180,6 +180,7 @@ def run_rounds(
             if budget is not None:
                 spent = watch.spent(budget)
                 changed = method.pace(spent)
+                paced = paced or changed
                 if not out_of_time and spent >= 1:
                     out_of_time = changed = True
                     method.wrap_up()
@@ -197,7 +198,7 @@ def run_rounds(
         if saved != method.round:
             _save(method, folder, watch, recorder)
         by_itself = "rounds" if method.round >= method.rounds else "patience"
-        stopped_by = "budget" if out_of_time else by_itself
+        stopped_by = "budget" if out_of_time or paced else by_itself
         return Finished(method.finish(), watch.wall_s, stopped_by)
 
 
