@@ -75,13 +75,25 @@ class TestRuns:
 
 def test_statistics_of_a_normalization_are_not_compared() -> None:
     weights = {
-        "b": np.ones((2, 2)),
-        "mean": np.full(3, 7.0),
-        "a": np.zeros((1, 2)),
-        "n": np.ones(()),
+        "b.weight": np.ones((2, 2)),
+        "b.running_mean": np.full(3, 7.0),
+        "a.bias": np.zeros(2),
+        "b.num_batches_tracked": np.ones(()),
     }
     assert flattened(weights).tolist() == [0, 0, 1, 1, 1, 1]
-    assert flattened({"mean": np.ones(3)}).tolist() == []
+    assert flattened({"norm.running_var": np.ones(3)}).tolist() == []
+
+
+@pytest.mark.slow
+def test_clients_without_a_rare_class_stay() -> None:
+    """Biases that move toward the class raise their losses, which all matrices lower."""
+    data = DataSettings(nodes=3000, classes=2, minority=0.03, homophily=0.98)
+    clients = autofgl.partition(autofgl.load("synthetic", seed=1, settings=data), clients=3, seed=1)
+    assert sorted((graph.y == 1).any() for graph in clients) == [False, False, True]
+    method = make("fedavg", clients, rounds=110, hidden=64, seed=1)
+    method.setup()
+    to_the_end(method)
+    assert not method.clients.dropped
 
 
 class TestCheck:

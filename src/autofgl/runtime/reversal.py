@@ -34,18 +34,22 @@ WINDOW = 10
 #: ... which they are if the two numbers disagree in all of them and are correlated like this.
 _CORRELATION = -0.9
 
+#: What torch calls the statistics of a normalization.
+_STATISTICS = {"running_mean", "running_var", "num_batches_tracked"}
+
 #: In single precision: signs and rough sizes are looked at, of every client in every round.
 Flat = NDArray[np.float32]
 
 
 def flattened(vectors: Mapping[str, Any]) -> Flat:
-    """The matrices among vectors as a single one, in the order of their names.
+    """Vectors as a single one, in the order of their names.
 
-    What has one axis is left out: besides biases that may be statistics of a normalization, which
-    travel in the same sums and are no gradients.
+    Biases belong to it: where classes are of unequal size, they may raise the loss of a client that
+    all matrices lower. Statistics of a normalization do not, which travel in the same sums and are
+    no gradients.
     """
-    matrices = [vectors[name] for name in sorted(vectors) if np.ndim(vectors[name]) > 1]
-    parts = [np.zeros(0, np.float32), *(np.ravel(one) for one in matrices)]
+    chosen = [name for name in sorted(vectors) if name.rpartition(".")[2] not in _STATISTICS]
+    parts = [np.zeros(0, np.float32), *(np.ravel(vectors[name]) for name in chosen)]
     return np.concatenate(parts, dtype=np.float32, casting="same_kind")
 
 
