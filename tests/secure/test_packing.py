@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent))
 from sum_network import SumNetwork
 
-from autofgl.secure import MODES, Grid, SecureSumError
+from autofgl.secure import MODES, SecureSumError, StepGrid
 from autofgl.secure.packing import Packing, multiples_of
 
 KEYED = [mode for mode in MODES if mode != "none"]
@@ -52,7 +52,7 @@ def test_one_more_than_the_most_would_be_carried() -> None:
 
 
 def test_values_beyond_the_grid_are_refused() -> None:
-    grid = Grid(8, {"w": 0.5})
+    grid = StepGrid(8, {"w": 0.5})
     assert multiples_of({"w": np.array([21.0, -20.9]), "b": np.ones(1)}, grid, 42).tolist() == [
         42, -42,
     ]  # fmt: skip
@@ -69,7 +69,7 @@ def test_sums_on_a_grid_are_exact_at_the_ends_too(mode: str, count: int, least: 
     step, rng = 0.25, np.random.default_rng(0)
     for tag, reveal in (("a", "server"), ("b", "parties")):
         packing = network.clients["p00"].packing(least, reveal)
-        grid = Grid(packing.bits, {"w": step})
+        grid = StepGrid(packing.bits, {"w": step})
         most = packing.most
         own = {n: rng.choice([-most, most, 0, 1], (700, 2)) for n in network.parties}
         own["p00"][:] = np.sign(own["p01"]) * most  # some sums reach the ends
@@ -92,7 +92,7 @@ def test_sums_on_a_grid_are_exact_at_the_ends_too(mode: str, count: int, least: 
 def test_the_server_is_not_told_the_steps_of_a_sum_for_the_parties(mode: str) -> None:
     network = SumNetwork(mode, 3).ready()
     client = network.clients["p00"]
-    vectors, grid = {"w": np.ones(300) * 0.123}, Grid(8, {"w": 0.123})
+    vectors, grid = {"w": np.ones(300) * 0.123}, StepGrid(8, {"w": 0.123})
     sent = client.protect("t", vectors, reveal="parties", grid=grid)
     assert sent["steps"] == {"w": 1.0}
     assert client.protect("u", vectors, grid=grid)["steps"] == {"w": 0.123}
@@ -101,7 +101,7 @@ def test_the_server_is_not_told_the_steps_of_a_sum_for_the_parties(mode: str) ->
 @pytest.mark.parametrize("mode", MODES)
 def test_other_grids_than_most_have_are_wrong(mode: str) -> None:
     network = SumNetwork(mode, 3).ready()
-    grids = [Grid(8, {"w": 0.5}), Grid(8, {"w": 0.5}), Grid(9, {"w": 0.5})]
+    grids = [StepGrid(8, {"w": 0.5}), StepGrid(8, {"w": 0.5}), StepGrid(9, {"w": 0.5})]
     sent = {
         name: network.clients[name].protect("t", {"w": np.ones(9)}, grid=grid)
         for name, grid in zip(network.parties, grids, strict=True)
@@ -117,7 +117,7 @@ def test_other_grids_than_most_have_are_wrong(mode: str) -> None:
 def test_malformed_grids_are_refused(mode: str, bad: dict[str, object]) -> None:
     network = SumNetwork(mode, 3).ready()
     sent = {
-        name: {**client.protect("t", {"w": np.ones(9)}, grid=Grid(8, {"w": 0.5})), **bad}
+        name: {**client.protect("t", {"w": np.ones(9)}, grid=StepGrid(8, {"w": 0.5})), **bad}
         for name, client in network.clients.items()
     }
     with pytest.raises(SecureSumError):
@@ -127,7 +127,7 @@ def test_malformed_grids_are_refused(mode: str, bad: dict[str, object]) -> None:
 def test_a_plain_contribution_beyond_its_digits_is_noticed() -> None:
     network = SumNetwork("none", 3).ready()
     client = network.clients["p00"]
-    sent = client.protect("t", {"w": np.ones(20)}, grid=Grid(8, {"w": 0.5}))
+    sent = client.protect("t", {"w": np.ones(20)}, grid=StepGrid(8, {"w": 0.5}))
     forged = {**sent, "packed": Packing(64, 8, 1).pack(np.full(20, 43))}
     unfit = network.server.unfit("t", "server", {"p00": forged, "p01": sent})  # type: ignore[attr-defined]
     assert unfit.keys() == {"p00"}
@@ -140,7 +140,7 @@ def test_a_byte_a_value(mode: str, bytes_a_value: float) -> None:
     client = network.clients["p00"]
     packing = client.packing(20, "parties")
     sent = client.protect(
-        "t", {"w": np.zeros(98_000)}, reveal="parties", grid=Grid(packing.bits, {"w": 1.0})
+        "t", {"w": np.zeros(98_000)}, reveal="parties", grid=StepGrid(packing.bits, {"w": 1.0})
     )
     sizes = [
         len(part) if isinstance(part, bytes) else part.nbytes

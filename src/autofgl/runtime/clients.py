@@ -33,9 +33,9 @@ from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, wit
 from autofgl.runtime.replies import SPENT, STATE, Array, Form
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
-    Grid,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumClient,
     SumNotOpened,
     SumVectors,
@@ -499,7 +499,7 @@ class Summing:
         reveal: Reveal = "server",
         reference: Mapping[str, Any] | None = None,
         told: Payload | None = None,
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """What this client adds to a sum; without any weight it counts as nobody.
 

@@ -25,7 +25,7 @@ import numpy as np
 from autofgl.federation.payload import Payload
 from autofgl.runtime.clients import has_weight
 from autofgl.runtime.state import Saved
-from autofgl.secure import Grid, Reveal, SumClient
+from autofgl.secure import Reveal, StepGrid, SumClient
 from autofgl.seeding import numpy_generator
 
 #: Multiples of a step that a client has at least, in each direction.
@@ -40,7 +40,7 @@ _FEWEST, _SMALLEST = 256, 1e-30
 _WEIGHT = 0.25
 
 #: Vectors, and the grid that some of them are on.
-Encoded: TypeAlias = tuple[dict[str, Any], Grid | None]
+Encoded: TypeAlias = tuple[dict[str, Any], StepGrid | None]
 
 
 class UpdateCoder(Saved):
@@ -84,7 +84,7 @@ class UpdateCoder(Saved):
         return {"largest": self._largest}
 
     def _rounded(
-        self, tag: str, vectors: Mapping[str, Any], grid: Grid | None, reveal: Reveal
+        self, tag: str, vectors: Mapping[str, Any], grid: StepGrid | None, reveal: Reveal
     ) -> Encoded:
         if grid is None:
             return dict(vectors), None
@@ -104,14 +104,14 @@ class UpdateCoder(Saved):
                 self._left[name] = np.asarray(value - rounded[name], np.float32)
         return rounded, grid
 
-    def _grid(self, largest: Mapping[str, float], reveal: Reveal) -> Grid | None:
+    def _grid(self, largest: Mapping[str, float], reveal: Reveal) -> StepGrid | None:
         """The grid of vectors whose largest entries are about so large; none if they are zero."""
         if not self.active:
             return None
         packing = self._sums.packing(LEAST[self._compress], reveal)
         cover = HEADROOM[self._compress] / packing.most
         steps = {name: cover * one for name, one in largest.items() if cover * one > _SMALLEST}
-        return Grid(packing.bits, steps) if steps else None
+        return StepGrid(packing.bits, steps) if steps else None
 
 
 def _largest(vectors: Mapping[str, Any]) -> dict[str, float]:

@@ -90,7 +90,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Grid:
+class StepGrid:
     """Vectors that are whole multiples of a step each, and so travel in a few bits.
 
     Attributes:
@@ -101,9 +101,9 @@ class Grid:
     bits: int
     steps: Mapping[str, float]
 
-    def without_steps(self) -> Grid:
+    def without_steps(self) -> StepGrid:
         """What others may know of it."""
-        return Grid(self.bits, dict.fromkeys(self.steps, 1.0))
+        return StepGrid(self.bits, dict.fromkeys(self.steps, 1.0))
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ class SumClient(Protocol):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """This party's contribution to the sum called ``tag``, which stands for one sum for ever.
 
@@ -196,7 +196,7 @@ class SumClient(Protocol):
         ``told`` should name them.
         """
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """The sum in what :meth:`SumServer.seal` made, of vectors on a ``grid`` if they were."""
 
     def packing(self, least: int, reveal: Reveal) -> Packing:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure import Array, Grid, Payload, Reveal, SecureSumError, SumVectors
+from autofgl.secure import Array, Payload, Reveal, SecureSumError, StepGrid, SumVectors
 from autofgl.secure.packing import Packing, multiples_of
 
 MAX_VALUES = 1 << 32
@@ -90,7 +90,7 @@ class Layout(dict[str, tuple[int, ...]]):
             start = stop
         return named
 
-    def parts(self, grid: Grid | None) -> "tuple[Layout, Layout]":
+    def parts(self, grid: StepGrid | None) -> "tuple[Layout, Layout]":
         """The arrays at full precision, and those on a grid."""
         steps = grid.steps if grid else {}
         full = Layout((name, shape) for name, shape in self.items() if name not in steps)
@@ -117,7 +117,7 @@ def flatten(vectors: Mapping[str, Array]) -> tuple[Layout, NDArray[np.float64]]:
     return Layout((name, array.shape) for name, array in arrays.items()), flat
 
 
-def take_grid(message: Payload, layout: Layout) -> Grid | None:
+def take_grid(message: Payload, layout: Layout) -> StepGrid | None:
     """The grid of some vectors, if they are on one."""
     if "bits" not in message:
         return None
@@ -125,7 +125,7 @@ def take_grid(message: Payload, layout: Layout) -> Grid | None:
     sound = all(type(step) is float and 0 < step < math.inf for step in steps.values())
     if not (sound and 2 <= bits <= 64 and steps.keys() <= layout.keys()):
         raise SecureSumError("malformed message: 'steps' should be a step for some names")
-    return Grid(bits, steps)
+    return StepGrid(bits, steps)
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class FixedPoint:
         """As many vectors on a grid as go into the integers, with multiples up to ``least``."""
         return Packing.of(self.word, self.parties, least)
 
-    def packing(self, grid: Grid) -> Packing:
+    def packing(self, grid: StepGrid) -> Packing:
         """How the vectors on a grid are packed."""
         if not 2 <= grid.bits <= self.word:
             raise SecureSumError(f"malformed message: digits of {grid.bits} bits in {self.word}")
@@ -185,7 +185,7 @@ class FixedPoint:
         return full.size + packed
 
     def encode_vectors(
-        self, vectors: Mapping[str, Array], grid: Grid | None
+        self, vectors: Mapping[str, Array], grid: StepGrid | None
     ) -> tuple[Layout, NDArray[np.int64]]:
         """The layout of named arrays, and integers: those at full precision, then the grid's."""
         if grid is None:
@@ -198,7 +198,7 @@ class FixedPoint:
         return layout, np.concatenate([self.encode(flat), packed])
 
     def decode_vectors(
-        self, header: "Header", sums: NDArray[np.int64], grid: Grid | None = None
+        self, header: "Header", sums: NDArray[np.int64], grid: StepGrid | None = None
     ) -> SumVectors:
         """The named arrays of summed integers; ``grid`` has the steps that were not sent."""
         full, coarse = header.layout.parts(header.grid)
@@ -222,7 +222,7 @@ class Header:
     reveal: str
     fraction_bits: int
     layout: Layout
-    grid: Grid | None = None
+    grid: StepGrid | None = None
 
     @property
     def digest(self) -> bytes:

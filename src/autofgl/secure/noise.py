@@ -43,10 +43,10 @@ from numpy.typing import NDArray
 from autofgl.errors import UserError
 from autofgl.secure import (
     Array,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumClient,
     SumRefused,
     SumVectors,
@@ -251,7 +251,7 @@ class NoisyClient:
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """Refused: nothing says how large the values may be, and so no noise covers them."""
         del vectors, reveal, active, told, grid

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from autofgl.secure import Array, Grid, SecureSumError
+from autofgl.secure import Array, SecureSumError, StepGrid
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Packing:
         return planes.reshape(-1)[:values]
 
 
-def multiples_of(vectors: Mapping[str, Array], grid: Grid, most: int) -> NDArray[np.int64]:
+def multiples_of(vectors: Mapping[str, Array], grid: StepGrid, most: int) -> NDArray[np.int64]:
     """The multiples of their steps that vectors on a grid are, in order, up to ``most``."""
     found = [np.zeros(0)]
     for name in sorted(grid.steps.keys() & vectors.keys()):

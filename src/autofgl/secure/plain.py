@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumSettings,
     SumVectors,
     Total,
@@ -53,7 +53,7 @@ class _Vectors:
     """Vectors as they travel: those at full precision, and integers for those on a grid."""
 
     layout: Layout
-    grid: Grid | None
+    grid: StepGrid | None
     values: NDArray[Any]
     packed: NDArray[np.int64]
 
@@ -88,7 +88,7 @@ class _Vectors:
         return {name: found[name] for name in self.layout}
 
 
-def _packing(grid: Grid, parties: int = 1) -> Packing:
+def _packing(grid: StepGrid, parties: int = 1) -> Packing:
     return Packing(_WORD, grid.bits, parties)
 
 
@@ -112,7 +112,7 @@ class PlainClient:
         reveal: Reveal = "server",
         active: bool = True,  # noqa: ARG002
         told: bytes = b"",  # noqa: ARG002
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         layout, packed = Layout.of(vectors), {}
@@ -126,7 +126,7 @@ class PlainClient:
         header = Header(tag, b"", reveal, 0, layout, grid)
         return {**header.to_payload(), "values": values, **packed}
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:  # noqa: ARG002
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:  # noqa: ARG002
         """See :class:`autofgl.secure.SumClient`; all that it takes is in the sum."""
         return readable(sealed)
 

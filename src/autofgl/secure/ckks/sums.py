@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumNotOpened,
     SumRefused,
     SumSettings,
@@ -146,7 +146,7 @@ class CkksClient(KeyedClient):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         self._require_new(tag)
@@ -166,7 +166,7 @@ class CkksClient(KeyedClient):
         masked = masks.mask(np.append(integers, [np.int64(active), code]), position)
         return {**fields, "ciphertexts": self._ready().encrypt(masked)}
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         if header.reveal != "parties":

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from autofgl.secure import (
     Array,
     Ask,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumRefused,
     SumSettings,
 )
@@ -43,7 +43,7 @@ class AdditiveClient(MaskedClient):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, own = self._encode(tag, vectors, reveal, grid)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from autofgl.errors import UserError
 from autofgl.secure import (
     Array,
-    Grid,
     Payload,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumRefused,
     SumSettings,
     SumVectors,
@@ -97,7 +97,7 @@ class MaskedClient(KeyedClient):
         return self._words.fixed_point[reveal].packing_for(least)
 
     def _encode(
-        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal, grid: Grid | None
+        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal, grid: StepGrid | None
     ) -> tuple[Header, NDArray[np.uint64]]:
         """The header of a contribution, and its words without masks but that of the group."""
         self._require_new(tag)
@@ -108,7 +108,7 @@ class MaskedClient(KeyedClient):
             told = grid.without_steps()
         return Header(tag, self._ring.session, reveal, bits, layout, told), words
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
         header = self._sealed_header(sealed)
         contributors = set(take_names(sealed, "contributors"))
@@ -173,7 +173,7 @@ class SharesClient(MaskedClient):
         reveal: Reveal = "server",
         active: bool = True,
         told: bytes = b"",
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
         header, words = self._encode(tag, vectors, reveal, grid)
@@ -196,7 +196,7 @@ class SharesClient(MaskedClient):
             del self._sums[next(iter(self._sums))]
         return {**fields, "words": words, **dealt}
 
-    def open(self, sealed: Payload, grid: Grid | None = None) -> SumVectors:
+    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
         found = super().open(sealed, grid)
         header, names = Header.from_payload(sealed), take_names(sealed, "contributors")

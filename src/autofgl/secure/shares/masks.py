@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from autofgl.secure import (
     Array,
-    Grid,
     Reveal,
     SecureSumError,
+    StepGrid,
     SumSettings,
     SumVectors,
 )
@@ -80,7 +80,7 @@ class Words:
     def encode(
         self,
         vectors: Mapping[str, Array],
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
         group_key: bytes | None = None,
     ) -> tuple[Layout, NDArray[np.uint64]]:
         """Words whose sum the server can read, or only the holders of a key."""
@@ -101,7 +101,7 @@ class Words:
         header: Header,
         words: NDArray[np.uint64],
         contributors: Mapping[bytes, int],
-        grid: Grid | None = None,
+        grid: StepGrid | None = None,
     ) -> SumVectors:
         """The vectors of a sum that only holders of keys can read; how many used each key."""
         words = words.copy()
