@@ -14,7 +14,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import CandidateSettings
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.method import SharedTraining
-from autofgl.runtime.race import Entry, Race
+from autofgl.runtime.race import Race
 from autofgl.runtime.recipe import Recipe
 from autofgl.search.halving import bracket_rounds
 from autofgl.sharing.common import COMMON
@@ -128,7 +128,7 @@ def test_the_better_half_goes_on_by_hand(small_clients: list[ClientGraph]) -> No
         assert one.loss == one.val_loss, "that after temperature scaling"
         assert one.rounds == len(seen[one.number])
     places = [one.number for one in race.best_first]
-    assert set(places[:2]) == set(alive), "who came farther is ahead of the others"
+    assert set(places[:2]) == set(alive), "more rounds do not make the best round worse"
     assert race.entries[3].parameters > 0
     stages = {f"candidate-{number}-" for number in alive}
     assert all(set(party._parked) <= stages for party in parties(method).values())
@@ -306,9 +306,19 @@ def test_a_bracket_that_is_cut_short_leaves_what_it_has(small_clients: list[Clie
     assert [race.training(one) is not None for one in race.best_first] == [True, True, False]
 
 
-def test_who_came_farther_is_better() -> None:
-    entries = [
-        Entry(1, "a", rung=0, loss=0.1), Entry(2, "b", rung=2, loss=0.4),
-        Entry(3, "c", rung=2, loss=0.3), Entry(4, "d", rung=1, loss=math.inf),
-    ]  # fmt: skip
-    assert [one.number for one in sorted(entries, key=lambda one: one.place)] == [3, 2, 1, 4]
+def test_little_time_leaves_the_best_so_far_and_they_go_on(
+    small_clients: list[ClientGraph],
+) -> None:
+    _, race = begin(small_clients, *RECIPES[:4], select="loss")
+    run(race, 5)  # two have made the rounds of the first rung, the third one round
+    best = sorted(race.entries[:3], key=lambda one: one.loss)[:2]
+    race.narrow(2)
+    assert {one.number for one in race.entries if one.ending == "running"} == {
+        one.number for one in best
+    }
+    while race.running:
+        race.step()
+    assert max(one.rounds for one in best) == 8
+    assert [race.entries[3].rounds, race.entries[3].ending] == [0, "pruned"]
+    race.narrow(1)
+    assert not race.running

@@ -127,7 +127,7 @@ def test_settings_race_then_the_finals(small_clients: list[ClientGraph]) -> None
     assert set(phases[first + tuned :]) == {"train"}
     assert all(row["test_accuracy"] is None for phase, row in rows if phase == "trial")
     assert all(row["test_accuracy"] is not None for phase, row in rows if phase == "train")
-    best = min((one for one in selection.race.entries), key=lambda one: one.place)
+    best = min((one for one in selection.race.entries), key=lambda one: one.loss)
     assert best.recipe in {one.recipe for one in selection.finals.finalists}
     assert selection.planned == 0
     outcome = selection.outcome()

@@ -39,11 +39,6 @@ class Entry:
     loss: float = math.inf  # what is minimized; infinite without a result
     parameters: int = 0
 
-    @property
-    def place(self) -> tuple[int, float]:
-        """Sorts entries: who came farther is better, then whose figures are."""
-        return -self.rung if math.isfinite(self.loss) else 1, self.loss
-
 
 def rank(training: RoundEngine) -> float:
     """What recipes compete by, the less the better: the calibrated validation loss of their best
@@ -96,9 +91,11 @@ class Race:
 
     @property
     def best_first(self) -> list[Entry]:
-        """Those with a result."""
+        """Those with a result, also if they had fewer rounds than others: the loss of a best round
+        so far can only fall with more.
+        """
         useful = [one for one in self.entries if one.rounds and math.isfinite(one.loss)]
-        return sorted(useful, key=lambda one: one.place)
+        return sorted(useful, key=lambda one: one.loss)
 
     @property
     def planned(self) -> int:
@@ -136,6 +133,21 @@ class Race:
         if not self._turn:
             self._end_rung()
         return {**told_of_trial(row), "rung": rung, "parameters": entry.parameters}, entry
+
+    def narrow(self, count: int) -> None:
+        """There is little time: only so many of the present bracket go on, the best so far."""
+        running = [at for at in self._bracket if self.entries[at].ending == "running"]
+        begun = sorted((at for at in running if self.entries[at].rounds), key=self._loss_of)
+        for at in running:
+            self.entries[at].ending = "running" if at in begun[:count] else "pruned"
+        self._bracket = sorted(begun[:count])
+        self._turn = [at for at in self._turn if at in self._bracket]
+        if self._bracket and not self._turn:
+            self._end_rung(everyone=True)
+        self._forget_all_but_the_best()
+
+    def _loss_of(self, at: int) -> float:
+        return self.entries[at].loss
 
     def wrap_up(self) -> None:
         """End the present bracket where it is; what was trained so far can go on."""
@@ -208,12 +220,12 @@ class Race:
         self._present = at
         return self._trainings[at]
 
-    def _end_rung(self) -> None:
-        """The better half goes on; at the end of the last rung, all that are left are done."""
+    def _end_rung(self, everyone: bool = False) -> None:
+        """The better half goes on, or everyone; at the end of the last rung, all left are done."""
         able = [at for at in self._bracket if self.entries[at].ending == "running"]
-        able.sort(key=lambda at: self.entries[at].place)
+        able.sort(key=self._loss_of)
         last = bool(able) and self.entries[able[0]].rung == len(self._rungs) - 1
-        ahead = able if last else able[: math.ceil(len(able) / 2)]
+        ahead = able if last or everyone else able[: math.ceil(len(able) / 2)]
         for at in able:
             self.entries[at].ending = "running" if at in ahead else "pruned"
         if able and not last:

@@ -142,8 +142,8 @@ class Selection(Saved):
         if self._base:
             base = Recipe.parse(self._base)
             ahead = [one for one in best if one.recipe != self._base]
-            floor = next((one.place for one in best if one.recipe == self._base), best[-1].place)
-            better = [Recipe.parse(one.recipe) for one in ahead if one.place < floor]
+            floor = next((one.loss for one in best if one.recipe == self._base), best[-1].loss)
+            better = [Recipe.parse(one.recipe) for one in ahead if one.loss < floor]
             together = combined(base, better, self._settings)
             recipes += [together] if together else []
         self._base = best[0].recipe

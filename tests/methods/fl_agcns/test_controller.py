@@ -354,11 +354,8 @@ def test_what_is_best_goes_on_wherever_it_came_from(raced: Any) -> None:
     assert len(trials) == len(recipes)
     told = [one.get("genotype", one.get("recipe")) for one in trials]
     assert set(told) == set(recipes)
-    ended = [one["rounds"] for one in trials]
-    assert ended == sorted(ended, reverse=True), "who came farther is ahead"
-    for made in set(ended):
-        scores = [one["score"] for one in trials if one["rounds"] == made]
-        assert scores == sorted(scores)
+    scores = [one["score"] for one in trials]
+    assert scores == sorted(scores)
     finalists = {one.get("genotype", one.get("recipe")) for one in raced.figures["finalists"]}
     assert told[0] in finalists
     assert len({Recipe.parse(one).network for one in finalists}) == 2, "of two networks"
@@ -446,10 +443,12 @@ def test_every_part_has_its_share_of_a_budget(small_clients: list[ClientGraph]) 
     method = make("fl-agcns", small_clients, **RACES)
     method.setup()
     phases = []
-    for spent in (0.0, 0.1, OPENING_SHARE, 0.3, 0.41, 0.5, 0.7, FINALS_FROM, 0.9):
+    for spent in (0.0, 0.1, *[OPENING_SHARE] * 4, 0.3, 0.35, 0.41, 0.5, 0.7, FINALS_FROM, 0.9):
         method.pace(spent)
         phases.append(method.step()["phase"])
-    assert phases == ["trial"] * 2 + ["search"] * 2 + ["trial"] * 3 + ["train"] * 2
+    assert sum(one.rounds > 0 for one in method._selection.race.entries[: len(KNOWN)]) == 2
+    assert sorted(one.rounds for one in method._selection.race.entries[:2]) == [2, 4]
+    assert phases == ["trial"] * 6 + ["search"] * 2 + ["trial"] * 3 + ["train"] * 2
     assert method.search.count == 2
     plain = make("fl-agcns", small_clients, **SMALL)
     plain.setup()

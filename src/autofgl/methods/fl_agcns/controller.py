@@ -34,7 +34,8 @@ from autofgl.runtime.selection import FINALS_FROM, Selection
 from autofgl.search.halving import bracket_rounds
 from autofgl.sharing.common import COMMON
 
-#: Share of a time budget that the known networks have.
+#: Share of a time budget after which only the best known networks go on, and how many do.
+SAFE = 2
 OPENING_SHARE = 0.15
 #: Share of the generations' time after which they evolve, warmed up or not.
 WARMUP_SHARE = 2 / 3
@@ -50,6 +51,7 @@ class FLAGCNS(Method):
         "_generations",
         "_wrapped_up",
         "_opened",
+        "_narrowed",
         "search",
         "_candidates",
         "_brackets",
@@ -73,6 +75,7 @@ class FLAGCNS(Method):
         self._candidates: list[str] = []
         self._generations = settings.generations
         self._brackets = 0
+        self._narrowed = False  # whether few of them went on, for want of time
         self._opened = False  # whether the known networks have had their race
 
     @property
@@ -96,16 +99,17 @@ class FLAGCNS(Method):
 
     def pace(self, spent: float) -> bool:
         """Give every part its share of the time: known networks, warm-up, generations, races."""
-        before = self._opened, self.search.warmup, self._generations
+        before = self._narrowed, self.search.warmup, self._generations
         share = self.settings.search_share if self.settings.trials else 1.0
         race = self._selection.race
-        if not self._opened and spent >= OPENING_SHARE and race.best_first:
-            race.wrap_up()
+        if not self._opened and not self._narrowed and spent >= OPENING_SHARE and race.best_first:
+            race.narrow(SAFE)
+            self._narrowed = True
         if self._opened and spent >= WARMUP_SHARE * share:
             self.search.end_warmup()
         if self._opened and self.settings.trials and spent >= share:
             self._end_generations()
-        changed = before != (self._opened, self.search.warmup, self._generations)
+        changed = before != (self._narrowed, self.search.warmup, self._generations)
         if spent >= FINALS_FROM and race.best_first and self._candidates:
             changed = self._selection.hurry() or changed
         return changed
