@@ -69,15 +69,16 @@ class TestRuns:
         assert moved @ known / np.linalg.norm(moved) / np.linalg.norm(known) > 0.98
 
 
-def test_statistics_of_a_normalization_are_not_compared() -> None:
+def test_biases_are_compared_and_statistics_of_a_normalization_are_not() -> None:
     weights = {
         "b": np.ones((2, 2)),
-        "mean": np.full(3, 7.0),
+        "norm.running_mean": np.full(3, 7.0),
+        "a.bias": np.full(2, 5.0),
         "a": np.zeros((1, 2)),
-        "n": np.ones(()),
+        "norm.num_batches_tracked": np.array(9),
     }
-    assert flattened(weights).tolist() == [0, 0, 1, 1, 1, 1]
-    assert flattened({"mean": np.ones(3)}).tolist() == []
+    assert flattened(weights).tolist() == [0, 0, 5, 5, 1, 1, 1, 1]
+    assert flattened({"running_var": np.ones(3)}).tolist() == []
 
 
 class TestCheck:

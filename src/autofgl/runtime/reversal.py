@@ -34,18 +34,22 @@ WINDOW = 10
 #: ... which they are if the two numbers disagree in all of them and are correlated like this.
 _CORRELATION = -0.9
 
+#: What torch's normalizations call their statistics.
+_STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
+
 #: In single precision: signs and rough sizes are looked at, of every client in every round.
 Flat = NDArray[np.float32]
 
 
 def flattened(vectors: Mapping[str, Any]) -> Flat:
-    """The matrices among vectors as a single one, in the order of their names.
+    """Vectors as a single one, in the order of their names, without statistics of a normalization,
+    which travel in the same sums and are no gradients.
 
-    What has one axis is left out: besides biases that may be statistics of a normalization, which
-    travel in the same sums and are no gradients.
+    Biases are part of it: where classes are unevenly spread, their steps change the loss of a
+    client more than all others.
     """
-    matrices = [vectors[name] for name in sorted(vectors) if np.ndim(vectors[name]) > 1]
-    parts = [np.zeros(0, np.float32), *(np.ravel(one) for one in matrices)]
+    kept = [name for name in sorted(vectors) if name.rpartition(".")[2] not in _STATISTICS]
+    parts = [np.zeros(0, np.float32), *(np.ravel(vectors[name]) for name in kept)]
     return np.concatenate(parts, dtype=np.float32, casting="same_kind")
 
 
