@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -93,6 +93,11 @@ class SuperNet(nn.Module):
         """Draw all parameters."""
         reset_children(self, generator)
 
+    @cached_property
+    def _all(self) -> dict[str, Tensor]:
+        """All parameters by name: walking through hundreds of modules takes long."""
+        return dict(self.named_parameters())
+
     def active(self, population: Sequence[Genotype]) -> list[str]:
         """Names of the parameters that a population touches, in the network's order."""
         used = set()
@@ -101,7 +106,7 @@ class SuperNet(nn.Module):
             used |= set(self._group_parameters(group))
         used |= {name for name, _ in self._named("inputs", plan.inputs)}
         used |= {name for name, _ in self._named("outputs", [o for o, _, _ in plan.outputs])}
-        return [name for name, _ in self.named_parameters() if name in used]
+        return [name for name in self._all if name in used]
 
     @torch.no_grad()
     def losses(
@@ -168,9 +173,8 @@ class SuperNet(nn.Module):
         for part in self._portions(population, receptive_field, differentiable=True):
             share = part.field.measured / receptive_field.measured
             losses[part.rows] += self._differentiate(part, share, generator, total)
-        named = dict(self.named_parameters())
         gradient = {
-            name: _array(total[name] if name in total else torch.zeros_like(named[name]))
+            name: _array(total[name] if name in total else torch.zeros_like(self._all[name]))
             for name in self.active(population)
         }
         return gradient, losses
