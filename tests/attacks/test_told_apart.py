@@ -66,7 +66,11 @@ def test_a_client_that_claims_to_have_been_told_something_else_is_left_out(
     protect = liar.sums.protect
 
     def lie(tag: str, vectors: Any, **about: Any) -> Payload:
-        return dict(protect(tag, vectors, **about | ({"told": bytes(16)} if about["told"] else {})))
+        return dict(
+            protect(
+                tag, vectors, **about | ({"broadcast": bytes(16)} if about["broadcast"] else {})
+            )
+        )
 
     liar.sums.protect = lie
     rows = to_the_end(method)

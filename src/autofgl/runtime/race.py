@@ -51,10 +51,14 @@ def rank(training: RoundEngine) -> float:
 
 
 def calibrate(training: RoundEngine) -> RoundEngine:
-    """The same training, to be compared by its calibrated loss if that makes sense."""
+    """The same training, to be compared by its calibrated loss if that makes sense; else its best
+    round is that of the best objective, so that more rounds do not make it worse.
+    """
     settings = training.sharing.settings
     private = training.sharing.clients.private
     training.calibrates = settings.objective == "accuracy" and not private
+    if not training.calibrates:
+        training.best.select = "objective"
     return training
 
 

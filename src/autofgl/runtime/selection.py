@@ -183,9 +183,9 @@ class Selection(Saved):
 
 def distinct(entries: Sequence[Entry]) -> list[Entry]:
     """Without those whose figures an earlier one has: two parallel APPNP layers, say, are one."""
-    first: dict[tuple[float, float], Entry] = {}
+    first: dict[tuple[float, float, int], Entry] = {}
     for one in entries:
-        first.setdefault((one.val_accuracy, round(one.val_loss, 5)), one)
+        first.setdefault((one.val_accuracy, round(one.val_loss, 5), one.parameters), one)
     return list(first.values())
 
 
