@@ -50,6 +50,7 @@ def test_directed_edges(method: str, small_graph: ClientGraph, out: Path) -> Non
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "fedgraph"])
 def test_weighted_edges(method: str, small_graph: ClientGraph, tmp_path: Path) -> None:
     settings = {"rounds": 2, **TINY.get(method, {})}
+    settings |= {"types": "gcn"} if method == "fl-darts" else {}
     models = []
     for name, graph in (("plain", small_graph), ("weighted", weighted(small_graph))):
         clients = autofgl.partition(graph, clients=3)
