@@ -17,6 +17,9 @@ result = autofgl.run(
     generations=3,
     weight_steps=1,
     rounds=10,
+    trials=3,
+    trial_rounds=5,
+    tune=3,
 )
 
 print(f"test accuracy {result.test_accuracy:.3f}, validation {result.val_accuracy:.3f}")

@@ -18,7 +18,10 @@ TINY: dict[str, dict[str, str | float]] = {
     },
     "fl-random": {"candidates": 2, "candidate_rounds": 1, "layers": 2, "finalists": 1},
     "fl-rl": {"candidates": 2, "candidate_rounds": 1, "layers": 2, "finalists": 1},
-    "fl-darts": {"generations": 1, "layers": 2, "weight_steps": 1, "hidden": 8},
+    "fl-darts": {
+        "generations": 1, "layers": 2, "weight_steps": 1, "hidden": 8,
+        "trials": 2, "trial_rounds": 1, "tune": 1,
+    },
     "sfgnn": {"collect_models": True},
     "asfgnn": {"trials": 1, "trial_rounds": 1, "startup": 1, "collect_models": True},
     "graphfl": {"inner_steps": 1, "adapt_steps": 1},

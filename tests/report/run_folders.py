@@ -22,13 +22,16 @@ SMALL: dict[str, dict[str, Any]] = {
     "fl-agcns": _SEARCH,
     "fl-random": _CANDIDATES,
     "fl-rl": _CANDIDATES,
-    "fl-darts": {"generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8},
+    "fl-darts": {
+        "generations": 3, "layers": 2, "weight_steps": 2, "hidden": 8, "trials": 2,
+        "trial_rounds": 3, "tune": 2,
+    },
     "fedgraph": {"sampler": "ddpg", "profile_rounds": 3, "episodes": 2, "episode_rounds": 2},
     "graphfl": _META,
     "graphfl-ga": {**_META, "population": 3, "iterations": 2, "hidden": 4, "structure_after": 2},
     "sfgnn": {"collect_models": True, "chosen_by": "client"},
     "asfgnn": {**_TUNED, "collect_models": True, "joint": False},
-}
+}  # fmt: skip
 
 
 def write_run(folder: Path, history: list[dict[str, Any]] | str = "", **result: Any) -> Path:
