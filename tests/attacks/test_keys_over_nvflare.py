@@ -24,7 +24,7 @@ from autofgl.federation.engines.nvflare.processes import Loopback
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SECRET = b"a secret that the sites alone have"
 

@@ -26,7 +26,7 @@ from autofgl.runs.folder import RunFolder
 from autofgl.runtime import clients as clients_module
 from autofgl.sites.coordinator import Coordinator
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ALL = tuple(f"client-{number}" for number in range(4))
 LEFT, GONE = ALL[:3], ALL[3]

@@ -19,7 +19,7 @@ from autofgl.federation.engines.nvflare.engine import NVFlare
 from autofgl.federation.engines.nvflare.processes import Loopback
 from autofgl.graphs.client_graph import ClientGraph
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
