@@ -1,16 +1,18 @@
 """Losses that do not fall as gradients foretell: who is found, and who is left alone."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import autofgl
+from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.bounds import Suspects
 from autofgl.runtime.progress import CLIMBING, CLIMBS, ENOUGH, NOT_AS_FORETOLD, Progress
 from bad_clients import reverse
-from federations import make, parties, to_the_end
+from federations import close, make, parties, to_the_end
 
 NAMES = [f"client-{number}" for number in range(10)]
 BAD = "client-3"
@@ -146,12 +148,13 @@ class TestRuns:
     def test_a_reversed_client_behind_secure_sums_is_left_out_and_no_other(
         self, ten_unlike_clients: list[ClientGraph]
     ) -> None:
-        about = {"secure": "shares", "rounds": 90, "hidden": 8, "lr": 0.03}
+        about = {"secure": "shares", "rounds": 36, "hidden": 8, "lr": 0.03}
         method = make("fedavg", ten_unlike_clients, **about)
         method.setup()
         reverse(parties(method)[BAD], -3.0)
-        to_the_end(method)
+        rows = to_the_end(method)
         assert [*method.clients.dropped] == [BAD]
+        assert [row["round"] for row in rows if "anew" in row] == [], "too few rounds are left"
 
     @pytest.mark.slow
     def test_honest_clients_stay(self, ten_unlike_clients: list[ClientGraph]) -> None:
@@ -161,3 +164,33 @@ class TestRuns:
         to_the_end(method)
         assert not method.clients.dropped
         assert not method.clients.suspecting
+
+    def test_a_training_that_was_led_astray_begins_anew(
+        self, ten_unlike_clients: list[ClientGraph], tmp_path: Path
+    ) -> None:
+        about = {"secure": "shares", "rounds": 50, "hidden": 8, "lr": 0.03}
+        method = make("fedavg", ten_unlike_clients, **about, folder=tmp_path)
+        method.setup()
+        first = parties(method)["client-0"].sharing.local.weights()
+        reverse(parties(method)[BAD], -3.0)
+        rows = [method.step()]
+        while "anew" not in rows[-1]:
+            rows.append(method.step())
+        assert [*method.clients.dropped] == [BAD]
+        again = parties(method)["client-0"].sharing.local.weights()
+        assert not close(first, again, 1e-3), (
+            "two sums of the same weights would tell of the bad one"
+        )
+        method.before_checkpoint()
+        digests = method.federation.checkpoint("anew")
+        state = decode(encode(method.state()))
+        rows += to_the_end(method)
+        assert [row["round"] for row in rows] == [*range(1, 51)]
+        end = method.finish()
+
+        resumed = make("fedavg", ten_unlike_clients, **about, folder=tmp_path)
+        resumed.clients.go_on_without({BAD: "it was left out"})
+        resumed.federation.restore("anew", digests)
+        resumed.load_state(state)
+        to_the_end(resumed)
+        assert close(resumed.finish().models["model"], end.models["model"], 0.0)

@@ -283,6 +283,8 @@ def _left_out(
     lines = [f"round {row['round']}: going on without {name}: {why}" for name, why in new.items()]
     if "refused" in row:
         lines.append(f"round {row['round']}: {row['refused']}: going on from the round before")
+    if "anew" in row:
+        lines.append(f"round {row['round']}: the training begins anew, from other initial weights")
     for line in lines:
         if console is None:
             break

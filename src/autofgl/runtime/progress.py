@@ -60,12 +60,13 @@ class Progress(Saved):
         self._change: float | None = None
         #: Changes of the loss of one group, and what was foretold of them if anything was.
         self._pairs: list[tuple[float, float | None]] = []
-        self._searching = False
+        #: Whether groups are judged, since the loss did not fall as it should.
+        self.searching = False
 
     @property
     def doubtful(self) -> bool:
         """Whether the clients are to say what their gradients foretell."""
-        if self._searching:
+        if self.searching:
             return True
         if len(self._losses) <= _SPAN or self._losses[-1] <= _HIGH * (self._first or 0.0):
             return False
@@ -82,9 +83,9 @@ class Progress(Saved):
         """
         self._pair(foretold)
         self._follow(loss, frozenset(group))
-        if self._searching and not suspecting:  # it is over, and what it has cost counts no more
-            self._searching, self._least, self._climbing = False, loss, 0
-        if self._searching:
+        if self.searching and not suspecting:  # it is over, and what it has cost counts no more
+            self.searching, self._least, self._climbing = False, loss, 0
+        if self.searching:
             return self._judge()
         if self._climbing and suspecting:  # somebody else has a reason
             return CLIMBS
@@ -126,7 +127,7 @@ class Progress(Saved):
         return sum(foretold for _, foretold in pairs) < -_MATTERS * self._losses[-1]
 
     def _search(self, reason: str) -> str:
-        self._searching, self._pairs, self._change = True, [], None
+        self.searching, self._pairs, self._change = True, [], None
         return reason
 
     def _judge(self) -> str | None:

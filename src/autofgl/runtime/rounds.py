@@ -64,6 +64,11 @@ CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
 _BROADCAST = ("stage", "round", "totals", "contribute", "class_weights", "calibrate")
 #: What a client's state says of where it is: the stages that it had, and the present one.
 _ORDER = ("phase", "_stages", "_stage", "_round")
+#: A training begins anew while at least such a part of its rounds is left.
+_WORTH_IT = 1 / 3
+#: Beyond all draws of the initial weights that searches use: no sum is to be of weights that others
+#: were of, with other clients.
+_OTHER_DRAWS = 1_000_000
 #: Columns of the history without a value where nobody reports figures.
 _UNREPORTED = ("train_loss", "val_loss", "val_accuracy", "test_accuracy")
 
@@ -450,11 +455,13 @@ class RoundEngine(Saved):
         "parameters",
         "calibrates",
         "_class_weights",
+        "_restarts",
     )
 
     def __init__(self, sharing: SharingServer, stage: str = "") -> None:
         self.sharing = sharing
-        self.stage = stage
+        self._first_stage = stage
+        self._restarts = 0
         self.round = 0
         self.totals = [0, 0, 0]
         self.best = BestRound(sharing.settings.select)
@@ -474,6 +481,11 @@ class RoundEngine(Saved):
         self._class_weights: list[float] = []
         #: With differential privacy, the weights that the clients' updates are changes of.
         self.reference: dict[str, Any] | None = None
+
+    @property
+    def stage(self) -> str:
+        """What comes before the names of the sums; another one for a training begun anew."""
+        return f"{self._first_stage}anew-{self._restarts}-" if self._restarts else self._first_stage
 
     @property
     def out_of_patience(self) -> bool:
@@ -543,10 +555,12 @@ class RoundEngine(Saved):
         except SumOutOfBounds as error:
             return self._refuse(error)
         row: Row = {"round": self.round, **self._judge(self.round - 1, total)}
-        self._watch(row.get("train_loss"), replies.ok)
+        misled = self._watch(row.get("train_loss"), replies.ok)
         self._compare(total, replies.ok)
         row |= self.sharing.aggregate(total, replies.ok)
         row["clients"] = len(chosen & set(replies.ok))
+        if misled and self._anew():
+            row["anew"] = True
         key = "update" if self.sharing.one_sum else "metrics"
         row |= client_accuracies(self.sharing.clients.own_parts(replies.ok, key))
         failed = sorted({*replies.failed, *self.sharing.clients.far})
@@ -717,23 +731,53 @@ class RoundEngine(Saved):
                 raise
             self.diverged = self._given_up = True
 
-    def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> None:
+    def _watch(self, loss: float | None, replies: Mapping[str, Payload]) -> bool:
         """Suspect a client when the training loss does not fall as it should, or let those off
         with whom it does. A network on trial may diverge; and where the server sees single updates
         it judges by them.
+
+        Returns:
+            Whether a client is left out by it, which has misled the training until now.
         """
         clients, wrong = self.sharing.clients, ""
+        before = set(clients.dropped)
         if loss is not None and clients.secure != "none" and not self._on_trial:
             about = (foretold_by(replies), tuple(replies), clients.suspecting)
             judged = self._progress.observe(loss, *about)
             if judged is None:
-                return
+                return False
             wrong = judged
         if not wrong:
             clients.cleared(self._sound)
         elif clients.can_spare:
             tag = f"{self.stage}metrics-{self.round}"
             clients.spoiled(SumOutOfBounds(tag, wrong, tuple(replies), certain=False))
+        return self._progress.searching and set(clients.dropped) != before
+
+    def _anew(self) -> bool:
+        """Begin the training anew, if enough of its rounds are left: weights that a client has led
+        astray for many rounds stay in a bad place when it is gone.
+
+        The initial weights are other ones, so that no two sums tell what the client that is left
+        out added to one of them. Nodes are not counted again, for the same reason.
+        """
+        sharing, left = self.sharing, self.sharing.settings.rounds - self.round
+        if not sharing.begins_anew or left < _WORTH_IT * sharing.settings.rounds:
+            return False
+        if sharing.reveal == "parties":  # a message for the weights that are given up
+            sharing.skip()
+        self._restarts += 1
+        recipe = Recipe.from_payload(self._message)
+        other = sharing.settings.init + self._restarts * _OTHER_DRAWS
+        recipe = recipe.model_copy(update={"settings": {**recipe.settings, "init": other}})
+        self._message = {**self._message, **recipe.to_payload(), "stage": self.stage}
+        replies = sharing.clients.call("start", self._message, reply=START, each=self._each).ok
+        self.parties = sorted({*self.parties, *replies})
+        self.best = BestRound(sharing.settings.select)
+        self._usual, self._progress = UsualDistance(), Progress()
+        self._sealed_by = ()
+        sharing.begin(replies)
+        return True
 
     def _compare(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> None:
         """Leave clients out whose updates go against what they report, where the server sees both;

@@ -170,6 +170,8 @@ class SharingServer(ABC):
     #: Whether clients can say what the update that they open foretells, if a round asks for it
     #: (``foretell``; :mod:`autofgl.runtime.progress`).
     foretells: bool = False
+    #: Whether :meth:`begin` leaves nothing of a training before it, so that it can begin anew.
+    begins_anew: bool = False
     #: What else a client answers to a round and at the end.
     round_fields: ClassVar[Mapping[str, Form]] = {}
     conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}

@@ -233,6 +233,7 @@ class CommonServer(SharingServer):
     """Averages what the clients send, or seals the summed gradient for them."""
 
     saved = ("_handout", "_best_weights", "_followed")
+    begins_anew = True
     round_fields: ClassVar[Mapping[str, Form]] = {"foretold": Number()}
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
@@ -252,6 +253,7 @@ class CommonServer(SharingServer):
 
     def begin(self, replies: Mapping[str, Payload]) -> None:  # noqa: ARG002
         """With ``parameters``, take the common initial weights."""
+        self._handout, self._best_weights, self._kept = {}, None, False
         if not self._gradients:
             self._handout = {"weights": self._export()["weights"]}
 
