@@ -1,5 +1,6 @@
 """Graph objects in, a model for graph objects out: whole runs on PyG and NetworkX graphs."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch_geometric.data import Data
 import autofgl
 from autofgl.cli import main
 from autofgl.errors import GraphNotice, Interrupted, UserError
-from autofgl.graphs.client_graph import ClientGraph, to_dense
+from autofgl.graphs.client_graph import Boundary, ClientGraph, to_dense
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +61,13 @@ def test_networkx_graphs_are_clients_by_name(objects: list[Data], out: Path) -> 
     clients = {"bank": as_networkx(objects[0]), "shop": as_networkx(objects[1])}
     result = autofgl.run("fedavg", clients, rounds=3, out=out)
     assert [one["name"] for one in result.figures["per_client"]] == ["bank", "shop"]
+
+
+def test_a_dataset_is_a_client_as_it_is(small_clients: list[ClientGraph], out: Path) -> None:
+    """Its name has a colon, as ``planetoid:citeseer``; names of clients have none."""
+    dataset = replace(small_clients[0], name="planetoid:citeseer", boundary=Boundary.empty())
+    result = autofgl.run("fedavg", [dataset], rounds=2, out=out)
+    assert [one["name"] for one in result.figures["per_client"]] == ["planetoid-citeseer"]
 
 
 def test_the_model_takes_data_as_it_came(objects: list[Data], out: Path) -> None:

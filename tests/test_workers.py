@@ -218,7 +218,8 @@ def test_nothing_is_imported_from_the_working_directory(
 
 
 PARENT = """
-import os, sys, time
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background ignores it
 from autofgl.workers import shared_pool
 pool = shared_pool("worker_tasks:work", 2)
 tasks = [pool.submit(b"wait 600") for _ in range(3)]

@@ -97,7 +97,7 @@ def take_clients(
     """As :func:`as_clients`, with validation left to the caller."""
     objects = _in_a_row(given)
     if not isinstance(given, Mapping) and all(isinstance(one, ClientGraph) for _, one in objects):
-        return [one for _, one in objects]
+        return [one if one.name == name else replace(one, name=name) for name, one in objects]
     intakes = [_take_in(one, name, seed, directed) for name, one in objects]
     tell_about_edges({intake.graph.name: intake.counts for intake in intakes})
     return as_federation([intake.graph for intake in intakes])
@@ -123,7 +123,9 @@ def _in_a_row(given: Any) -> list[tuple[str, Any]]:
         )
     objects = list(given)
     width = len(str(len(objects) - 1))
-    return [(own_name(one) or f"client-{i:0{width}d}", one) for i, one in enumerate(objects)]
+    names = [own_name(one) or f"client-{i:0{width}d}" for i, one in enumerate(objects)]
+    # a dataset's name has a colon, which no client's may have
+    return [(name.replace(":", "-"), one) for name, one in zip(names, objects, strict=True)]
 
 
 def _take_in(given: Any, name: str, seed: int, directed: bool) -> Intake:

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -467,6 +468,7 @@ class Summing:
     def __init__(self, context: Context, secure: str, threshold: int, settings: Any = None) -> None:
         if secure != "none" and context.identity is None:
             raise Refused(f"secure mode '{secure}' needs an identity, {context.name} has none")
+        import_module("torch._dynamo")  # as the first optimizer would: then a call has a time limit
         self._protected = secure != "none"
         self.sums: SumClient = make_client(
             secure,
