@@ -51,6 +51,17 @@ def test_dropped_zeroes_or_doubles(features: InputFeatures, generator: torch.Gen
     assert dropout(features, 0.5, False) is features
 
 
+def test_nodes_are_dropped_as_a_whole(features: InputFeatures, generator: torch.Generator) -> None:
+    whole = torch.from_numpy(ARRAY)
+    for given in (features, SelectedRows(InputFeatures(whole), torch.arange(4))):
+        rows = [given.drop_nodes(0.5, generator).to_dense() for _ in range(20)]
+        kept = torch.stack([row[2, 0] / 3 for row in rows])
+        assert set(kept.tolist()) == {0.0, 2.0}
+        for row in rows:
+            scale = row.sum(1) / whole.sum(1)
+            torch.testing.assert_close(row, whole * scale.nan_to_num()[:, None])
+
+
 def test_row_normalized(features: InputFeatures) -> None:
     dense = features.row_normalized().to_dense()
     assert dense.sum(1).tolist() == [1, 0, 1, 1]

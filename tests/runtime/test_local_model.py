@@ -4,13 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch.nn import functional as F
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import CandidateSettings
 from autofgl.runtime.local_model import LARGEST_GRADIENT, WORST_LOSS, LocalModel, TrialModel
+from autofgl.runtime.settings import FederatedSettings, model_spec
 from autofgl.sharing.common import network_spec
+from autofgl.tasks.losses import disagreement
 from federations import local_model
 
 SETTINGS = CandidateSettings(hidden=8)
@@ -56,3 +59,33 @@ def test_epochs_that_lead_nowhere_are_undone(small_clients: list[ClientGraph]) -
     model.train(2, at=1)
     assert model.flags()["diverged"] == 1
     assert all(np.array_equal(value, before[name]) for name, value in model.weights().items())
+
+
+@pytest.mark.parametrize("given", [{}, {"batch": 4, "fanout": "0"}], ids=["whole", "batch"])
+def test_consistency_adds_what_two_passes_disagree_on(
+    small_clients: list[ClientGraph], given: dict[str, Any]
+) -> None:
+    """Of all own nodes, of which most have no labels; of the nodes of a mini-batch."""
+    client = small_clients[0]
+    settings = FederatedSettings(
+        model="grand", hidden=8, consistency=0.7, node_dropout=0.3, **given
+    )
+    model = local_model(client, settings, model_spec(client, settings))
+    gradient = model.gradient(at=3)
+
+    generator, network = model.dropout_generator(3), model.model
+    network.zero_grad()
+    features, structure = model._features, model._structure
+    nodes, labels, every = model._nodes[0], model._labels[0], slice(None)
+    if model._batches:
+        batch = model._batches.at(3, model._seed, model.name)
+        features, structure, labels = batch.features, batch.structure, batch.labels
+        nodes = every = slice(len(labels))
+    passes = [
+        network(features.drop_nodes(0.3, generator), structure, generator=generator)
+        for _ in range(2)
+    ]
+    loss = sum(F.cross_entropy(one[nodes], labels) for one in passes) / 2
+    (loss + 0.7 * disagreement([one[every] for one in passes])).backward()
+    for name, parameter in network.named_parameters():
+        np.testing.assert_allclose(gradient[name], parameter.grad.numpy(), rtol=1e-5, atol=1e-7)

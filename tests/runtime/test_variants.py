@@ -26,7 +26,9 @@ from autofgl.runtime.variants import (
 
 NETWORK = Recipe(network="relu | gcn<0 gcn<1 | identity")
 #: Everything that is varied.
-NAMES = ("normalize_features", "dropout", "weight_decay", "lr", "decoupled", "hidden")
+NAMES = (
+    "normalize_features", "consistency", "dropout", "weight_decay", "lr", "decoupled", "hidden",
+)  # fmt: skip
 EXTREMES: list[dict[str, Any]] = [
     {},
     {"lr": 0.3, "dropout": 0.0, "weight_decay": 0.0, "hidden": 256},

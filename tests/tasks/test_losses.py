@@ -6,7 +6,7 @@ import torch
 from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional as F
 
-from autofgl.tasks.losses import NodeLoss, balanced_weights
+from autofgl.tasks.losses import NodeLoss, balanced_weights, disagreement
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
 
@@ -56,3 +56,26 @@ def test_a_node_that_is_surely_right_has_a_finite_gradient() -> None:
     NodeLoss("focal", 0.5).mean(scores, torch.tensor([0])).backward()
     assert scores.grad is not None
     assert scores.grad.isfinite().all()
+
+
+def test_disagreement_is_equations_4_to_6_of_grand() -> None:
+    passes = [torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([[0.0, 1.0], [0.5, 0.0]])]
+    total = 0.0
+    for node in range(2):
+        each = [np.exp(one[node].numpy()) / np.exp(one[node].numpy()).sum() for one in passes]
+        mean = (each[0] + each[1]) / 2
+        sharpened = mean**2 / (mean**2).sum()
+        total += sum(((sharpened - one) ** 2).sum() for one in each)
+    assert float(disagreement(passes)) == pytest.approx(total / (2 * 2), rel=1e-6)
+
+
+def test_what_passes_agree_on_is_a_constant() -> None:
+    first = torch.tensor([[1.0, -1.0]], requires_grad=True)
+    second = torch.tensor([[0.0, 0.5]])
+    disagreement([first, second]).backward()
+    predictions = [one.detach().softmax(1) for one in (first, second)]
+    target = ((predictions[0] + predictions[1]) / 2).square()
+    target /= target.sum()
+    again = first.detach().clone().requires_grad_()
+    ((again.softmax(1) - target).square().sum() / 2).backward()
+    torch.testing.assert_close(first.grad, again.grad)

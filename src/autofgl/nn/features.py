@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from autofgl.nn.kernels.dropout import dropout
+from autofgl.nn.kernels.dropout import dropout, dropout_mask
 from autofgl.nn.kernels.operation import Rng, constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
@@ -95,6 +95,18 @@ class InputFeatures:
             dropped = dropout(values, p, True, generator)
             return InputFeatures(SparseOperator(self.matrix.pattern, dropped))
 
+    def drop_nodes(self, p: float, generator: Rng = None) -> InputFeatures:
+        """The features with whole rows dropped with probability ``p``, the others scaled."""
+        with constants():
+            mask = dropout_mask(
+                torch.Size([self.shape[0]]), p, generator, dtype=self.dtype, device=self.device
+            )
+            if isinstance(self.matrix, Tensor):
+                return InputFeatures(self.matrix * mask[:, None])
+            pattern, values = self.matrix.pattern, self.matrix.values
+            kept = values * mask.index_select(0, pattern.row)
+            return InputFeatures(SparseOperator(pattern, kept))
+
     def scaled(self, how: Scaling) -> InputFeatures:
         """The features as ``normalize_features`` says: each row of length 1 (``unit``), each row
         summing to 1 (true), or as they are (false).
@@ -162,6 +174,10 @@ class SelectedRows(InputFeatures):
     def dropout(self, p: float, generator: Rng = None) -> InputFeatures:
         """The features after dropout."""
         return SelectedRows(InputFeatures(self.matrix).dropout(p, generator), self._index)
+
+    def drop_nodes(self, p: float, generator: Rng = None) -> InputFeatures:
+        """The features with whole rows dropped."""
+        return SelectedRows(InputFeatures(self.matrix).drop_nodes(p, generator), self._index)
 
     def to_dense(self) -> Tensor:
         """The features as a dense tensor ``[m, F]``."""

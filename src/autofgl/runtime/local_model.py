@@ -25,7 +25,7 @@ from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
-from autofgl.tasks.losses import NodeLoss, tempered_losses
+from autofgl.tasks.losses import NodeLoss, disagreement, tempered_losses
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -234,18 +234,30 @@ class LocalModel:
 
     def backward(self, generator: torch.Generator, batch: Batch | None = None) -> None:
         """Gradients of the mean training loss into the parameters' ``grad``, over all training
-        nodes or those of a mini-batch.
+        nodes or those of a mini-batch; with ``consistency`` also of what two passes disagree on, at
+        all own nodes or those of a mini-batch.
         """
         self.model.train()
         self._optimizer.zero_grad()
-        if batch is None:
-            logits = self.model(self._features, self._structure, generator=generator)
-            logits, labels = logits[self._nodes[0]], self._labels[0]
-        else:
-            labels = batch.labels
-            logits = self.model(batch.features, batch.structure, generator=generator)[: len(labels)]
-        loss = self.loss.mean(logits, labels)
+        weight = getattr(self.settings, "consistency", 0.0)
+        passes = [self._training_pass(generator, batch) for _ in range(2 if weight else 1)]
+        labels = self._labels[0] if batch is None else batch.labels
+        nodes = self._nodes[0] if batch is None else slice(len(labels))
+        losses = [self.loss.mean(logits[nodes], labels) for logits in passes]
+        loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
+        if weight:
+            loss = loss + weight * disagreement(passes)
         loss.backward()  # type: ignore[no-untyped-call]
+
+    def _training_pass(self, generator: torch.Generator, batch: Batch | None) -> Tensor:
+        """Logits with dropout, of all own nodes, or of the nodes of a mini-batch."""
+        features, structure = self._features, self._structure
+        if batch is not None:
+            features, structure = batch.features, batch.structure
+        if getattr(self.settings, "consistency", 0.0):
+            features = features.drop_nodes(self.settings.node_dropout, generator)
+        logits: Tensor = self.model(features, structure, generator=generator)
+        return logits if batch is None else logits[: len(batch.labels)]
 
     def step(self) -> None:
         """One optimizer step along the gradients that the parameters hold."""

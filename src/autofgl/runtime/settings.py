@@ -57,7 +57,7 @@ class NetworkSettings(BaseModel):
     heads: Count = 8
     """attention heads (gat)"""
     hops: Whole = 0
-    """propagation steps (sgc, appnp); 0: the family's own"""
+    """propagation steps (sgc, appnp, grand); 0: the family's own"""
     teleport: Share = 0.1
     """APPNP's share of the input, alpha"""
 
@@ -218,6 +218,18 @@ class BatchSettings(BaseModel):
         return (given + given[-1:] * hops)[:hops]
 
 
+class ConsistencySettings(BaseModel):
+    """Unlabeled nodes take part in training: a network is to say the same of a node twice."""
+
+    model_config = CONFIG
+
+    consistency: NonNegative = 0.0
+    """weight of the loss by which two passes with unlike dropout are to agree at all own nodes,
+    labeled or not (GRAND); helps where few nodes have labels, and takes twice as long; 0: off"""
+    node_dropout: float = Field(default=0.5, ge=0, lt=1)
+    """consistency: share of the nodes whose features are dropped in a pass, each time others"""
+
+
 class ClientsSettings(BaseModel):
     """How many clients it takes, how long the server waits for them, and what noise hides them."""
 
@@ -340,11 +352,13 @@ class TrialSettings(SelectionSettings):
         return candidates + self.selection_rounds(self.candidate_rounds, rounds)
 
 
-class AloneSettings(BatchSettings, TrainSettings, NetworkSettings):
+class AloneSettings(BatchSettings, ConsistencySettings, TrainSettings, NetworkSettings):
     """A fixed network, trained without a federation."""
 
 
-class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, TrainSettings):
+class FederatedTraining(
+    AveragingSettings, BatchSettings, ConsistencySettings, ClientsSettings, TrainSettings
+):
     """Any network, trained by a federation."""
 
     dp_clip: Positive = 10.0

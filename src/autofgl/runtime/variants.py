@@ -1,4 +1,4 @@
-"""Other settings for a recipe: feature scaling, learning rate, weight decay, dropout and width.
+"""Other settings for a recipe: scaling, rates, weight decay, dropout, width, unlabeled nodes.
 
 How a network is trained decides more than which of the good networks it is, and no setting is right
 for all of them. So a search varies the settings of its best recipes, one at a time, and then
@@ -36,6 +36,7 @@ def changes(recipe: Recipe, settings: TrainSettings) -> Iterator[dict[str, Any]]
     rate, decay, dropout, width = map(value, ("lr", "weight_decay", "dropout", "hidden"))
     scalings = [how for how in ("unit", False, True) if how != value("normalize_features")]
     yield {"normalize_features": scalings[0]}
+    yield {"consistency": 0.0 if value("consistency") else 1.0}
     yield from ({"dropout": one} for one in _beside(DROPOUTS, dropout)[::-1])
     yield {"weight_decay": round(4 * decay, 12) if decay else LEAST_DECAY}
     yield {"weight_decay": round(decay / 4, 12)} if decay > LEAST_DECAY else {"weight_decay": 0.0}

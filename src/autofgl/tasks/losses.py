@@ -70,6 +70,26 @@ class NodeLoss:
         return losses
 
 
+def disagreement(passes: Sequence[Tensor]) -> Tensor:
+    r"""Mean over nodes of how far the predictions of several passes ``[n, C]`` are from what they
+    agree on (Feng et al., "Graph random neural networks for semi-supervised learning on graphs",
+    2020, Eq. 4 to 6, with T = 1/2 and a mean over nodes as in the authors' code).
+
+    With :math:`\bar{z}_{ic}` the mean over S passes of the probability of class c for node i,
+
+    .. math::
+        \frac{1}{S n} \sum_s \sum_i \lVert \bar{z}'_i - z_i^{(s)} \rVert^2, \quad
+        \bar{z}'_{ic} = \bar{z}_{ic}^{1/T} \Big/ \sum_k \bar{z}_{ik}^{1/T}
+
+    What they agree on is a constant in backpropagation.
+    """
+    predictions = torch.stack([logits.softmax(dim=1) for logits in passes])
+    with torch.no_grad():
+        sharpened = predictions.mean(0).square()
+        sharpened /= sharpened.sum(dim=1, keepdim=True)
+    return (predictions - sharpened).square().sum(dim=2).mean()
+
+
 def balanced_weights(label_counts: Any) -> list[float]:
     """n / (C n_c) of each class from the numbers of training nodes n_c; 0 where there is none."""
     counts = np.asarray(label_counts, np.float64)

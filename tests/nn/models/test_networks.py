@@ -322,3 +322,16 @@ def test_a_searched_network_learns(generator: torch.Generator) -> None:
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.1
+
+
+@pytest.mark.parametrize("hops", [0, 1, 3])
+def test_grand_classifies_the_mean_over_hops(hops: int) -> None:
+    """Eq. 1, with powers of the dense propagation matrix."""
+    x, edge_index = data()
+    model = build_network(spec("grand", hops=hops, layers=2), seeded()).eval()
+    structure = Structure(edge_index, NODES)
+    step = structure.gcn @ torch.eye(NODES)
+    mean = sum(torch.linalg.matrix_power(step, hop) @ x for hop in range(hops + 1)) / (hops + 1)
+    first, second = model.lins
+    expected = torch.relu(mean @ first.weight + first.bias) @ second.weight + second.bias
+    torch.testing.assert_close(model(x, edge_index), expected)

@@ -25,5 +25,5 @@ def test_a_searched_network_is_drawn_as_it_is_connected() -> None:
 def test_fixed_networks_are_drawn(family: str) -> None:
     svg = draw_network(ModelSpec(family, in_features=5, classes=3, layers=3))
     assert family in svg
-    boxes = {"sgc": 3, "appnp": 6, "agnn": 7, "gatedgraph": 5, "sfgnn": 9}
+    boxes = {"sgc": 3, "appnp": 6, "grand": 6, "agnn": 7, "gatedgraph": 5, "sfgnn": 9}
     assert svg.count('class="box') == boxes.get(family, 5)

@@ -148,6 +148,39 @@ class APPNP(GNN):
         return out
 
 
+class GRAND(GNN):
+    r"""The network of `"Graph Random Neural Network for Semi-Supervised Learning on Graphs"
+    <https://arxiv.org/abs/2005.11079>`_: features are averaged over 0 to K hops, then classified by
+    a perceptron (Eq. 1).
+
+    .. math::
+        \bar{\mathbf{X}} = \frac{1}{K + 1} \sum_{k=0}^{K}
+        \left(\tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I})
+        \tilde{\mathbf{D}}^{-1/2} \right)^k \mathbf{X}
+
+    The first linear map comes before the average, with which it commutes, so that hops are as wide
+    as the hidden layer. Its random propagation is the setting ``node_dropout``, its loss
+    ``consistency``.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__(spec)
+        self.lins = nn.ModuleList(Linear(*sizes) for sizes in _sizes(spec))
+        self.hops = spec.steps
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """Average over hops, then classify."""
+        first, *others = self.lins
+        hop = total = first.product(x)
+        for _ in range(self.hops):
+            hop = structure.gcn @ hop
+            total = total + hop
+        out: Tensor = first.add_bias(total / (self.hops + 1))
+        for lin in others:
+            out = lin(self.apply_dropout(torch.relu(out), generator))
+        return out
+
+
 class AGNN(GNN):
     """The network of `"Attention-based Graph Neural Network for Semi-supervised Learning"
     <https://arxiv.org/abs/1803.03735>`_: attention layers between two linear ones. The first
@@ -242,6 +275,7 @@ MODELS: dict[str, Callable[..., GNN]] = {
     "gatedgraph": GatedGraph,
     "gcn": GCN,
     "gin": GIN,
+    "grand": GRAND,
     "sage": SAGE,
     "sfgnn": SeparatedGNN,
     "sgc": SGC,

@@ -22,13 +22,15 @@ from autofgl.nn.space import (
 )
 
 #: Number of hops of the families that have one, where the spec leaves it open.
-DEFAULT_HOPS = {"sgc": 2, "appnp": 10}
+DEFAULT_HOPS = {"sgc": 2, "appnp": 10, "grand": 4}
 
 #: What may stand between the layers of ``gcn``, ``sage`` and ``appnp``.
 HIDDEN_ACTIVATIONS = ("relu", "tanh", "elu")
 
 #: The fixed networks.
-FAMILIES = ("agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "sage", "sfgnn", "sgc")
+FAMILIES = (
+    "agnn", "appnp", "arma", "gat", "gatedgraph", "gcn", "gin", "grand", "sage", "sfgnn", "sgc",
+)  # fmt: skip
 
 #: The family of searched networks, as saved descriptions name it.
 SEARCHED_FAMILY = "found"
@@ -62,8 +64,9 @@ class _Description:
 class ModelSpec(_Description):
     """A family of fixed networks and its sizes. Each family reads what it has.
 
-    ``layers`` are convolutions; for ``appnp`` they are linear layers, for ``gatedgraph`` recurrent
-    steps, for ``sfgnn`` the depth of its message passing. ``sgc`` always has one.
+    ``layers`` are convolutions; for ``appnp`` and ``grand`` they are linear layers, for
+    ``gatedgraph`` recurrent steps, for ``sfgnn`` the depth of its message passing. ``sgc`` always
+    has one.
     """
 
     family: str
@@ -73,7 +76,7 @@ class ModelSpec(_Description):
     layers: int = 2
     dropout: float = 0.5  # before every layer, and on the attention coefficients of gat
     heads: int = 8  # of the hidden layers of gat; the last layer has one
-    hops: int | None = None  # propagation steps of sgc and appnp; None for what their papers use
+    hops: int | None = None  # propagation steps of sgc, appnp and grand; None for the usual ones
     teleport: float = 0.1  # probability of going back to the start in appnp
     stacks: int = 3  # parallel stacks of arma
     stack_layers: int = 2  # steps within each stack of arma, which share their weights

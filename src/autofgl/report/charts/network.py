@@ -94,9 +94,10 @@ def _stages(spec: ModelSpec | OwnSpec) -> list[tuple[str, str, str]]:
     match spec.family:
         case "sgc":
             return [("sgc", f"{spec.steps} hops", "layer")]
-        case "appnp":
+        case "appnp" | "grand":
             linear = [("linear", width, "stage") for width in widths]
-            return [*linear, ("appnp", f"{spec.steps} hops", "layer")]
+            hops = (spec.family, f"{spec.steps} hops", "layer")
+            return [*linear, hops] if spec.family == "appnp" else [hops, *linear]
         case "agnn":
             return [into, *(("agnn", layer, "layer") for layer in numbered), out]
         case "sfgnn":
