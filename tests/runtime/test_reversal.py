@@ -104,7 +104,7 @@ class TestCheck:
         for _ in range(rounds):
             slopes = {name: weights - goal for name, goal in goals.items()}
             losses = {name: float(one @ one) / 2 for name, one in slopes.items()}
-            step = -0.1 * sum(slopes.values())
+            step = -0.02 * sum(slopes.values())
             sent = slopes if gradients else {name: -0.3 * one for name, one in slopes.items()}
             found = check.observe({**sent, "b": sign * sent["b"]}, losses, step, gradients)
             check.load_state(decode(encode(check.state())))
@@ -116,6 +116,16 @@ class TestCheck:
         assert self.quadratic(1.0, gradients) == []
         assert self.quadratic(-1.0, gradients) == ["b"]
         assert self.quadratic(-1.0, gradients, rounds=WINDOW) == [], "too early to tell"
+
+    def test_rounds_count_while_the_loss_is_high(self) -> None:
+        """A client's loss of 1 falls by a hundredth in every round, and it sends that it climbs."""
+        step, slope = np.array([1.0]), np.array([0.01])
+        for first, found in ((1.0, ["a"]), (5.0, [])):
+            check = ReversalCheck()
+            check.observe({"a": slope}, {"a": first}, step, gradients=True)
+            for at in range(WINDOW + 1):
+                named = check.observe({"a": slope}, {"a": 1 - slope[0] * at}, step, gradients=True)
+            assert named == found
 
     def test_one_round_that_fits_clears(self) -> None:
         pairs = [[1.0, -1.0]] * WINDOW
@@ -137,6 +147,30 @@ class TestCheck:
             step = weights.detach().numpy() - before
             assert np.allclose(followed.step(gradient), step, rtol=1e-9)
             followed.load_state(decode(encode(followed.state())))
+
+
+def test_half_of_the_clients_are_not_accused(small_clients: list[ClientGraph]) -> None:
+    """Of three, one may be left out: two that seem reversed, at once or one by one, are not."""
+    names = [client.name for client in small_clients]
+    for seen, left_out in (([names[:2]], []), ([names[:1], names[1:2]], names[:1])):
+        method = make("fedavg", small_clients, rounds=20, aggregate="gradients")
+        method.setup()
+        answers = iter(seen)
+        method.training._reversals.observe = lambda *_, it=answers, **__: next(it, [])
+        to_the_end(method)
+        assert list(method.clients.dropped) == left_out
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_clients_that_descend_more_than_they_report_are_not_judged_by_it(
+    unlike_clients: list[ClientGraph], secure: str
+) -> None:
+    about = {"model": "appnp", "consistency": 3.0, "weight_decay": 0.01}
+    method = make("fedavg", unlike_clients, secure=secure, rounds=40, hidden=8, **about)
+    method.setup()
+    reverse(parties(method)[BAD])
+    to_the_end(method)
+    assert not method.clients.dropped
 
 
 def test_a_client_alone_is_not_accused(small_clients: list[ClientGraph]) -> None:

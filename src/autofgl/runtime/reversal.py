@@ -17,7 +17,9 @@ to the client's own, turns against a move, as it does wherever the loss is conve
     ⟨u_i(w), Δ⟩ − ⟨u_i(w + Δ), Δ⟩  >  0
 
 Each round gives one pair of numbers for each client: both sides of the first line, or the left side
-of the second and its largest possible value. In honest clients the two agree in sign.
+of the second and its largest possible value. In honest clients the two agree in sign, as long as the
+loss is what they train for: near its end dropout and decay move the weights, so that rounds count
+only while a client's loss is a good part of its first one.
 """
 
 import math
@@ -33,6 +35,9 @@ from autofgl.runtime.state import Saved
 WINDOW = 10
 #: ... which they are if the two numbers disagree in all of them and are correlated like this.
 _CORRELATION = -0.9
+
+#: Rounds count while a client's loss is above this part of its first one.
+_HIGH = 1 / 3
 
 #: What torch calls the statistics of a normalization.
 _STATISTICS = {"running_mean", "running_var", "num_batches_tracked"}
@@ -59,13 +64,15 @@ class ReversalCheck(Saved):
     It keeps the last step and a few numbers for each client, not their updates.
     """
 
-    saved = ("_step", "_before", "_pairs")
+    saved = ("_step", "_before", "_pairs", "_first")
 
     def __init__(self) -> None:
         self._step: Flat | None = None
         #: By client: its update along the last step, its loss, and its update's length.
         self._before: dict[str, list[float]] = {}
         self._pairs: dict[str, list[list[float]]] = {}
+        #: Each client's first loss.
+        self._first: dict[str, float] = {}
 
     def observe(
         self,
@@ -79,7 +86,7 @@ class ReversalCheck(Saved):
         """
         with np.errstate(over="ignore", invalid="ignore"):  # of a training that diverges
             self._pair(sent, losses, gradients)
-            self._step = step
+            self._step, self._first = step, {**losses, **self._first}
             self._before = {
                 name: [float(one @ step), losses[name], _norm(one)]
                 for name, one in sent.items()
@@ -97,6 +104,9 @@ class ReversalCheck(Saved):
         far = _norm(self._step)
         for name in sent.keys() & self._before.keys() & losses.keys():
             along, loss, length = self._before[name]
+            if losses[name] <= _HIGH * self._first[name]:
+                self._pairs.pop(name, None)
+                continue
             now = float(sent[name] @ self._step)
             most = (length + _norm(sent[name])) * far
             change = losses[name] - loss

@@ -696,6 +696,11 @@ class RoundEngine(Saved):
         return {"class_weights": self._class_weights} if self._class_weights else {}
 
     @property
+    def _reports_its_aim(self) -> bool:
+        """Whether clients descend the training loss that they report, and nothing besides."""
+        return not getattr(self.sharing.settings, "consistency", 0.0)
+
+    @property
     def _on_trial(self) -> bool:
         """Whether the network may diverge, and is not to stay so far."""
         return "trial" in self._message and "test" not in self._message
@@ -741,7 +746,8 @@ class RoundEngine(Saved):
         """
         clients, wrong = self.sharing.clients, ""
         before = set(clients.dropped)
-        if loss is not None and clients.secure != "none" and not self._on_trial:
+        judged_by_loss = clients.secure != "none" and not self._on_trial and self._reports_its_aim
+        if loss is not None and judged_by_loss:
             about = (foretold_by(replies), tuple(replies), clients.suspecting)
             judged = self._progress.observe(loss, *about)
             if judged is None:
@@ -786,7 +792,7 @@ class RoundEngine(Saved):
         clients, center = self.sharing.clients, self.sharing.center()
         if clients.secure != "none" or self._on_trial or self.diverged or center is None:
             return
-        if len(replies) < 2:
+        if len(replies) < 2 or not self._reports_its_aim:
             return
         step = self.sharing.step_of(total)
         if step is None:
@@ -799,7 +805,9 @@ class RoundEngine(Saved):
         losses = train_losses(clients.own_parts(replies, "metrics"))
         reason = "its updates go the opposite way of what lowers its own loss"
         reversed_by = self._reversals.observe(sent, losses, step, gradients=not center)
-        clients.leave_out(dict.fromkeys(reversed_by, reason), len(replies))
+        left_out = sum(one == reason for one in clients.dropped.values())
+        if 2 * (left_out + len(reversed_by)) < left_out + len(replies):  # most cannot be wrong
+            clients.leave_out(dict.fromkeys(reversed_by, reason), len(replies))
 
     def _require_near(self, tag: str, total: Mapping[str, Any], replies: Replies) -> None:
         """Refuse an average that is farther away than training takes it, in the secure modes."""
