@@ -52,6 +52,10 @@ _KINDS = tuple(np.dtype(name) for name in DTYPES)
 #: bytes, of which one of a text can take four; of an array; of a list; of a dict; of an entry of a
 #: dict with its key.
 _LEAF, _TEXT, _NDARRAY, _LIST, _DICT, _ENTRY = 48, 96, 320, 104, 160, 208
+#: Types that travel as they are, and those of which every value may travel: most of a payload's
+#: parts are of these, and need no call.
+_PLAIN = frozenset((str, int, float, bool))
+_ANY_VALUE = frozenset((bytes, str, float, bool))
 #: The most that a byte of a header can weigh: a dict in a list.
 _HEAVIEST = 256
 
@@ -296,33 +300,36 @@ def _packed(payload: Payload, chunks: list[memoryview]) -> tuple[bytes, int]:
 
 def _weight(value: Any) -> int:
     """What a reader charges for a value."""
-    if isinstance(value, dict):
+    kind = type(value)
+    if kind is dict:
         own = sum(_ENTRY + 4 * len(key.encode()) + _weight(one) for key, one in value.items())
         return _DICT + own
-    if isinstance(value, list):
+    if kind is list:
         return _LIST + sum(map(_weight, value))
-    if isinstance(value, np.ndarray):
+    if kind is np.ndarray:
         return _NDARRAY
-    if isinstance(value, str):
+    if kind is str:
         return _TEXT + 4 * len(value.encode())
-    return _TEXT + len(value) if isinstance(value, bytes) else _LEAF
+    return _TEXT + len(value) if kind is bytes else _LEAF
 
 
 def _strip(value: Any, chunks: list[memoryview]) -> Any:
     """Replace arrays and bytes by notes, moving their contents to ``chunks``."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, np.ndarray):
+    kind = type(value)
+    if kind is dict:
+        return {
+            key: item if type(item) in _PLAIN else _strip(item, chunks)
+            for key, item in value.items()
+        }
+    if kind is list:
+        return [item if type(item) in _PLAIN else _strip(item, chunks) for item in value]
+    if kind is np.ndarray:
         chunks.append(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
         note = struct.pack(f"<B{value.ndim}Q", DTYPES.index(value.dtype.str), *value.shape)
         return msgpack.ExtType(_ARRAY, note)
-    if isinstance(value, bytes):
+    if kind is bytes:
         chunks.append(memoryview(value))
         return msgpack.ExtType(_BYTES, len(value).to_bytes(8, "little"))
-    if isinstance(value, dict):
-        return {key: _strip(item, chunks) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_strip(item, chunks) for item in value]
     return value
 
 
@@ -336,9 +343,14 @@ def _freeze(value: Any, where: str, depth: int) -> Any:
         if long := [key for key in value if len(key) > MAX_KEY // 4]:
             raise PayloadError(f"a key of {len(long[0]):,} characters is too long")
         path = f"{where}." if where else ""
-        return {key: _freeze(item, path + key, depth + 1) for key, item in value.items()}
+        return {
+            key: item if type(item) in _ANY_VALUE else _freeze(item, path + key, depth + 1)
+            for key, item in value.items()
+        }
     if kind is list:
-        return [_freeze(item, where, depth + 1) for item in value]
+        return [
+            item if type(item) in _ANY_VALUE else _freeze(item, where, depth + 1) for item in value
+        ]
     if kind is np.ndarray:
         if value.dtype.str not in DTYPES:
             raise PayloadError(f"'{where}' has dtype {value.dtype}, which may not travel")
@@ -350,6 +362,6 @@ def _freeze(value: Any, where: str, depth: int) -> Any:
         value.flags.writeable = False
     elif kind is int and not -(1 << 63) <= value < 1 << 63:
         raise PayloadError(f"'{where}' is an integer beyond 64 bits")
-    elif kind not in (bytes, str, int, float, bool):
+    elif kind is not int and kind not in _ANY_VALUE:
         raise PayloadError(f"'{where}' is a {kind.__name__}, which may not travel")
     return value

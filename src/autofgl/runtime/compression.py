@@ -96,10 +96,14 @@ class UpdateCoder(Saved):
             step, value = grid.steps[name], np.asarray(vectors[name], np.float64)
             if keeps:
                 value = value + self._left.get(name, 0.0)
-            multiples = value / step
+            multiples = np.asarray(value / step)
             if self._compress == "int8":
                 multiples = np.floor(multiples + random.random(multiples.shape))
-            rounded[name] = np.clip(np.rint(multiples), -most, most) * step
+            np.rint(multiples, out=multiples)
+            np.minimum(multiples, most, out=multiples)
+            np.maximum(multiples, -most, out=multiples)
+            multiples *= step
+            rounded[name] = multiples
             if keeps:
                 self._left[name] = np.asarray(value - rounded[name], np.float32)
         return rounded, grid

@@ -17,9 +17,9 @@ to the client's own, turns against a move, as it does wherever the loss is conve
     ⟨u_i(w), Δ⟩ − ⟨u_i(w + Δ), Δ⟩  >  0
 
 Each round gives one pair of numbers for each client: both sides of the first line, or the left side
-of the second and its largest possible value. In honest clients the two agree in sign, as long as the
-loss is what they train for: near its end dropout and decay move the weights, so that rounds count
-only while a client's loss is a good part of its first one.
+of the second and its largest possible value. In honest clients the two agree in sign, as long as
+the loss is what they train for: late in a training dropout and decay move the weights, so that
+rounds count only while a client's loss is a good part of its first one.
 """
 
 import math

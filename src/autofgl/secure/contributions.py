@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -92,7 +93,9 @@ class Layout(dict[str, tuple[int, ...]]):
 
     def parts(self, grid: StepGrid | None) -> "tuple[Layout, Layout]":
         """The arrays at full precision, and those on a grid."""
-        steps = grid.steps if grid else {}
+        if grid is None:
+            return self, Layout()
+        steps = grid.steps
         full = Layout((name, shape) for name, shape in self.items() if name not in steps)
         return full, Layout((name, shape) for name, shape in self.items() if name in steps)
 
@@ -224,7 +227,7 @@ class Header:
     layout: Layout
     grid: StepGrid | None = None
 
-    @property
+    @cached_property
     def digest(self) -> bytes:
         """Names the sum, its reader and its shapes, whatever the keys."""
         shapes = list(self.layout.items())
@@ -259,13 +262,10 @@ class Header:
         )
 
 
-def digest_vectors(header: Header, vectors: Mapping[str, Array], active: bool) -> str:
+def digest_contribution(header: Header, integers: NDArray[np.int64], active: bool) -> str:
     """Names what a party contributes to a sum, so that it never contributes anything else to it."""
     digest = hashlib.sha256(header.digest + bytes([active]))
-    for name in header.layout:
-        array = np.ascontiguousarray(vectors[name])
-        digest.update(array.dtype.str.encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
+    digest.update(np.ascontiguousarray(integers).view(np.uint8).data)
     return digest.hexdigest()
 
 

@@ -20,22 +20,24 @@ What a server that cheats can still do:
 """
 
 import hashlib
+import hmac
 import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF, HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from numpy.typing import NDArray
 
 from autofgl.identity import Identity, join_parts
 from autofgl.secure import (
-    Array,
     Ask,
     Payload,
     Reveal,
@@ -47,7 +49,7 @@ from autofgl.secure import (
 from autofgl.secure.contributions import (
     Header,
     common_header,
-    digest_vectors,
+    digest_contribution,
     take_bytes_by_name,
     take_field,
 )
@@ -245,7 +247,10 @@ def _public(private: X25519PrivateKey) -> bytes:
 
 
 def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
-    return HKDFExpand(SHA256(), size, bind_parts("autofgl", purpose, tag)).derive(secret)
+    info = bind_parts("autofgl", purpose, tag)
+    if size == SHA256.digest_size:  # one block of HKDF-Expand (RFC 5869), in a tenth of the time
+        return hmac.digest(secret, info + b"\x01", "sha256")
+    return HKDFExpand(SHA256(), size, info).derive(secret)
 
 
 def bind_parts(*parts: str | bytes) -> bytes:
@@ -385,9 +390,9 @@ class KeyedClient:
         if self._readers.get(tag) is not None:
             raise SumRefused(f"{self._ring.name} used the tag '{tag}' before")
 
-    def _note(self, header: Header, vectors: Mapping[str, Array], active: bool) -> None:
-        """Note a contribution before it is sent; a tag stands for the same vectors for ever."""
-        digest = digest_vectors(header, vectors, active)
+    def _note(self, header: Header, integers: NDArray[np.int64], active: bool) -> None:
+        """Note a contribution before it is sent; a tag stands for the same values for ever."""
+        digest = digest_contribution(header, integers, active)
         if self._ledger.note(header.tag, "vectors", digest) != digest:
             raise SumRefused(
                 f"{self._ring.name} used the tag '{header.tag}' before, for other values: a name "

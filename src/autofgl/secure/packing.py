@@ -51,11 +51,11 @@ class Packing:
 
     def pack(self, multiples: NDArray[np.int64]) -> NDArray[np.int64]:
         """The integers; the first digits of all of them come first."""
-        planes = np.zeros((self.digits, self.size(multiples.size)), np.int64)
-        planes.reshape(-1)[: multiples.size] = multiples
-        packed: NDArray[np.int64] = planes[0].copy()
-        for place, plane in enumerate(planes[1:], start=1):
-            packed += plane << (self.bits * place)
+        size = self.size(multiples.size)
+        packed: NDArray[np.int64] = multiples[:size].copy()
+        for place in range(1, self.digits):
+            digit = multiples[place * size : (place + 1) * size]
+            packed[: digit.size] += digit << (self.bits * place)
         return packed
 
     def unpack(self, sums: NDArray[np.int64], values: int) -> NDArray[np.int64]:
@@ -63,7 +63,8 @@ class Packing:
         planes = np.empty((self.digits, sums.size), np.int64)
         rest, spare = sums.astype(np.int64), 64 - self.bits
         for plane in planes:
-            plane[:] = (rest << spare) >> spare
+            np.left_shift(rest, spare, out=plane)
+            plane >>= spare
             rest -= plane
             rest >>= self.bits
         return planes.reshape(-1)[:values]
@@ -71,13 +72,17 @@ class Packing:
 
 def multiples_of(vectors: Mapping[str, Array], grid: StepGrid, most: int) -> NDArray[np.int64]:
     """The multiples of their steps that vectors on a grid are, in order, up to ``most``."""
-    found = [np.zeros(0)]
-    for name in sorted(grid.steps.keys() & vectors.keys()):
-        values = np.asarray(vectors[name], np.float64).reshape(-1) / grid.steps[name]
-        if not (np.abs(values) <= most + 0.5).all():
+    names = sorted(grid.steps.keys() & vectors.keys())
+    found = np.empty(sum(np.size(vectors[name]) for name in names), np.int64)
+    start = 0
+    for name in names:
+        values = np.divide(vectors[name], grid.steps[name], dtype=np.float64).reshape(-1)
+        np.rint(values, out=values)
+        if values.size and not -most <= values.min() <= values.max() <= most:
             raise SecureSumError(
                 f"'{name}' holds values beyond {most} steps of {grid.steps[name]:.3g}, which would "
                 "overflow"
             )
-        found.append(np.rint(values))
-    return np.concatenate(found).astype(np.int64)
+        found[start : start + values.size] = values
+        start += values.size
+    return found

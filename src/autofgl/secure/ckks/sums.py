@@ -157,7 +157,7 @@ class CkksClient(KeyedClient):
         header = Header(tag, self._ring.session, reveal, bits, layout, shown)
         fields = header.to_payload()
         masks, code = self._masks(header), 0
-        self._note(header, vectors, active)
+        self._note(header, integers, active)
         if active:
             code = self._broadcasts[tag] = masks.code(broadcast)
             while len(self._broadcasts) > _MOST_OPEN:

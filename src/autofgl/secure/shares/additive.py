@@ -46,9 +46,8 @@ class AdditiveClient(MaskedClient):
         grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        header, own = self._encode(tag, vectors, reveal, grid)
+        header, own = self._encode(tag, vectors, reveal, grid, active)
         fields = header.to_payload()
-        self._note(header, vectors, active)
         keys = {peer: os.urandom(KEY_BYTES) for peer in self._ring.peers}
         for key in keys.values():
             subtract_stream(own, key)

@@ -97,16 +97,25 @@ class MaskedClient(KeyedClient):
         return self._words.fixed_point[reveal].packing_for(least)
 
     def _encode(
-        self, tag: str, vectors: Mapping[str, Array], reveal: Reveal, grid: StepGrid | None
+        self,
+        tag: str,
+        vectors: Mapping[str, Array],
+        reveal: Reveal,
+        grid: StepGrid | None,
+        active: bool,
     ) -> tuple[Header, NDArray[np.uint64]]:
-        """The header of a contribution, and its words without masks but that of the group."""
+        """The header of a contribution, which is noted, and its words without masks but that of the
+        group.
+        """
         self._require_new(tag)
-        mask = self._mask(self._group, tag) if reveal == "parties" else None
-        layout, words = self._words.encode(vectors, grid, mask)
+        layout, integers = self._words.fixed_point[reveal].encode_vectors(vectors, grid)
         bits, broadcast = self._words.fraction_bits, grid
         if grid is not None and reveal == "parties":
             broadcast = grid.without_steps()
-        return Header(tag, self._ring.session, reveal, bits, layout, broadcast), words
+        header = Header(tag, self._ring.session, reveal, bits, layout, broadcast)
+        self._note(header, integers, active)
+        mask = self._mask(self._group, tag) if reveal == "parties" else None
+        return header, self._words.mask(integers, mask)
 
     def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
         """See :class:`autofgl.secure.SumClient`."""
@@ -176,9 +185,8 @@ class SharesClient(MaskedClient):
         grid: StepGrid | None = None,
     ) -> Payload:
         """See :class:`autofgl.secure.SumClient`."""
-        header, words = self._encode(tag, vectors, reveal, grid)
+        header, words = self._encode(tag, vectors, reveal, grid, active)
         fields = header.to_payload()
-        self._note(header, vectors, active)
         secret = random_secret()
         add_stream(words, self_mask_key(secret))
         apply = subtract_stream

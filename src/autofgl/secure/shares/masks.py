@@ -11,14 +11,13 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from numpy.typing import NDArray
 
 from autofgl.secure import (
-    Array,
     Reveal,
     SecureSumError,
     StepGrid,
     SumSettings,
     SumVectors,
 )
-from autofgl.secure.contributions import FixedPoint, Header, Layout
+from autofgl.secure.contributions import FixedPoint, Header
 from autofgl.secure.keys import bind_parts
 
 #: Steps of 2**-40 are finer than a float32 of magnitude 2**-16 can tell apart.
@@ -77,20 +76,17 @@ class Words:
         """Words that a sum takes."""
         return self._coding(header).size(header)
 
-    def encode(
-        self,
-        vectors: Mapping[str, Array],
-        grid: StepGrid | None = None,
-        group_key: bytes | None = None,
-    ) -> tuple[Layout, NDArray[np.uint64]]:
-        """Words whose sum the server can read, or only the holders of a key."""
-        fixed_point = self.fixed_point["server" if group_key is None else "parties"]
-        layout, integers = fixed_point.encode_vectors(vectors, grid)
+    def mask(
+        self, integers: NDArray[np.int64], group_key: bytes | None = None
+    ) -> NDArray[np.uint64]:
+        """Words of encoded vectors, in place, whose sum the server can read, or only the holders of
+        a key.
+        """
         words = integers.view(np.uint64)
         if group_key is not None:
             words <<= np.uint64(self.guard)
             add_stream(words, group_key)
-        return layout, words
+        return words
 
     def decode(self, header: Header, words: NDArray[np.uint64]) -> SumVectors:
         """The vectors of a sum that the server can read."""
@@ -108,8 +104,10 @@ class Words:
         for key, count in contributors.items():
             mask = np.zeros_like(words)
             add_stream(mask, key)
-            words -= mask * np.uint64(count)
-        integers = words.view(np.int64) >> self.guard
+            mask *= np.uint64(count)
+            words -= mask
+        integers = words.view(np.int64)
+        integers >>= self.guard
         return self.fixed_point["parties"].decode_vectors(header, integers, grid)
 
     def _coding(self, header: Header) -> FixedPoint:
