@@ -21,7 +21,7 @@ from autofgl.nn.structure import DenseStructure, Structure
 from autofgl.runtime.batches import MOST_ENTRIES, Batch, MiniBatches, outputs_in_chunks
 from autofgl.runtime.device import fetch, send
 from autofgl.runtime.metrics import SPLITS, MetricSums
-from autofgl.runtime.settings import BatchSettings, TrainSettings
+from autofgl.runtime.settings import BatchSettings, ConsistencySettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
@@ -239,7 +239,8 @@ class LocalModel:
         """
         self.model.train()
         self._optimizer.zero_grad()
-        weight = getattr(self.settings, "consistency", 0.0)
+        settings = self.settings
+        weight = settings.consistency if isinstance(settings, ConsistencySettings) else 0.0
         passes = [self._training_pass(generator, batch) for _ in range(2 if weight else 1)]
         labels = self._labels[0] if batch is None else batch.labels
         nodes = self._nodes[0] if batch is None else slice(len(labels))
@@ -254,8 +255,9 @@ class LocalModel:
         features, structure = self._features, self._structure
         if batch is not None:
             features, structure = batch.features, batch.structure
-        if getattr(self.settings, "consistency", 0.0):
-            features = features.drop_nodes(self.settings.node_dropout, generator)
+        settings = self.settings
+        if isinstance(settings, ConsistencySettings) and settings.consistency:
+            features = features.drop_nodes(settings.node_dropout, generator)
         logits: Tensor = self.model(features, structure, generator=generator)
         return logits if batch is None else logits[: len(batch.labels)]
 

@@ -14,7 +14,7 @@ from autofgl.runtime.recipe import Recipe
 #: Fixed networks, those that cost little first. SGC has no hidden layer and needs a larger rate
 #: (Wu et al., 2019). GRAND is made for training with unlabeled nodes, which suits APPNP too: both
 #: overfit less, and bear more decay. The others train as the run does.
-CONSISTENT = {"weight_decay": 2e-3, "consistency": 1.0}
+CONSISTENT: dict[str, bool | int | float | str] = {"weight_decay": 2e-3, "consistency": 1.0}
 FIXED = (
     Recipe(network="sgc", settings={"lr": 0.2, "weight_decay": 1e-5, "dropout": 0.0}),
     Recipe(network="appnp"),

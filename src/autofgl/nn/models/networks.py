@@ -165,18 +165,19 @@ class GRAND(GNN):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self.lins = nn.ModuleList(Linear(*sizes) for sizes in _sizes(spec))
+        first, *others = _sizes(spec)
+        self.first = Linear(*first)
+        self.lins = nn.ModuleList(Linear(*sizes) for sizes in others)
         self.hops = spec.steps
 
     def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
         """Average over hops, then classify."""
-        first, *others = self.lins
-        hop = total = first.product(x)
+        hop = total = self.first.product(x)
         for _ in range(self.hops):
             hop = structure.gcn @ hop
             total = total + hop
-        out: Tensor = first.add_bias(total / (self.hops + 1))
-        for lin in others:
+        out = self.first.add_bias(total / (self.hops + 1))
+        for lin in self.lins:
             out = lin(self.apply_dropout(torch.relu(out), generator))
         return out
 
