@@ -169,9 +169,8 @@ def test_all_refused_rows_are_counted_and_listed(
         (["--as", "kind=number"], "'kind' is 'private', which is no number"),
         (["--weight", "sum"], "the column of weights 'sum' is missing"),
         (["--source", "to", "--target", "to"], "both ends of an edge"),
-        (["--time", "kind"], "'kind' is 'private', which is no date")(
-            ["--time", "opened", "--test-from", "soon"], "--test-from soon"
-        ),
+        (["--time", "kind"], "'kind' is 'private', which is no date"),
+        (["--time", "opened", "--test-from", "soon"], "--test-from soon"),
         (["--schema", "s.yaml", "--label", "fraud"], "the schema says 'label' already"),
         (["--schema", "s.yaml", "--write-schema", "t.yaml"], "give --schema to import"),
         (["--write-schema", "s.yaml", "--label", "fraud"], "leave it out"),

@@ -45,6 +45,7 @@ def predict_command(
     if (graph is None) == (nodes is None) or (nodes is None) != (edges is None):
         raise UserError("give either --graph FILE, or --nodes TABLE and --edges TABLE")
     read_description(folder)
+    naming: Naming | None
     if nodes is not None and edges is not None:
         where = schema or _kept_schema(folder)
         read, naming = _from_tables(nodes, edges, where, skip_bad_rows)

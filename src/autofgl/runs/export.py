@@ -212,7 +212,8 @@ def write_predictions(path: Path, predictions: Predictions, naming: Naming | Non
     columns = (predictions.node_id, predictions.label, predictions.probability)
     buffer = io.BytesIO()
     if path.suffix == ".npz":
-        arrays = dict(zip(("node_id", "prediction", "probability"), columns, strict=True))
+        names = ("node_id", "prediction", "probability")
+        arrays: dict[str, Any] = dict(zip(names, columns, strict=True))
         if naming is not None:
             arrays |= {"node_name": np.array(naming.nodes), "probabilities":
                        predictions.probabilities, "classes": np.array(naming.classes)}  # fmt: skip

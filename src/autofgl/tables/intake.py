@@ -127,7 +127,7 @@ class _Nodes(NamedTuple):
 
 
 class _Edges(NamedTuple):
-    index: Ints
+    ends: Ints
     weight: Floats | None
     bad: tuple[BadRow, ...]
     notes: tuple[str, ...]
@@ -266,7 +266,7 @@ def _weights(table: DataTable, key: str) -> tuple[np.ndarray, dict[int, str]]:
 
 
 def _graph(title: str, schema: Schema, part: _Nodes, links: _Edges) -> ClientGraph:
-    edges, weight = links.index, links.weight
+    edges, weight = links.ends, links.weight
     if not schema.directed and edges.size:
         edges, weight = undirected(edges, weight, len(part.names))
     fields: dict[str, Any] = {"x": part.x, "edge_index": edges, "y": part.y, **(part.masks or {})}
