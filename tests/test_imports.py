@@ -42,6 +42,7 @@ ONLY_IN = {
     "pandas": set(),
     "polars": set(),
     "pyarrow": {"tables/table.py"},
+    "onnxruntime": {"runs/convert.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},
     "typer": {"cli.py", "cli/pages.py", "cli/run.py", "cli/site.py", "cli"},

@@ -378,7 +378,8 @@ def _execute(
     from autofgl.execution import DataSummary, execute
     from autofgl.graphs.client_graph import summarize_clients
 
-    data = DataSummary(len(clients), summarize_clients(clients).cut_share, server_graph)
+    weighted = any(client.edge_weight is not None for client in clients)
+    data = DataSummary(len(clients), summarize_clients(clients).cut_share, server_graph, weighted)
     if config.engine == "nvflare":
         from autofgl.sites.submit import run_as_sites
 

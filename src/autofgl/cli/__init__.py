@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from autofgl.cli import audit, pages, predict, run, show, site, tables
+from autofgl.cli import audit, export, pages, predict, run, show, site, tables
 from autofgl.errors import AutoFGLError, GraphNotice, one_line
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("run", epilog=run.RUN_EXAMPLE)(run.run_command)
 app.command("import", epilog=tables.IMPORT_EXAMPLE)(tables.import_command)
 app.command("predict", epilog=predict.PREDICT_EXAMPLE)(predict.predict_command)
+app.command("export", epilog=export.EXPORT_EXAMPLE)(export.export_command)
 app.command("diagnose", epilog="Example: autofgl diagnose runs/search")(run.diagnose_command)
 app.command("audit", epilog=audit.AUDIT_EXAMPLE)(audit.audit_command)
 app.command("report", epilog="Example: autofgl report runs/demo")(pages.report)
