@@ -4,6 +4,7 @@ Both stay beside the graph and are no part of it: no network sees them, and noth
 a site. They are keys of the ``.npz`` file: ``node_name`` str [n] and ``table_schema``, one text.
 """
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +39,12 @@ def read_origin(path: str | Path) -> Origin:
     if (names.dtype.kind, names.ndim, schema.dtype.kind, schema.ndim) != ("U", 1, "U", 0):
         raise GraphError(f"{path}: '{NAME_KEY}' must be str [n], '{SCHEMA_KEY}' one text")
     return Origin(tuple(names.tolist()), str(schema))
+
+
+def schema_digest(path: str | Path) -> str:
+    """What tells schemas of graph files apart without showing them; empty where there is none."""
+    text = read_origin(path).schema
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
 def common_schema(paths: Sequence[str | Path]) -> str:

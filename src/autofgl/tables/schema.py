@@ -6,11 +6,9 @@ scale of numbers, numbers of buckets. It is plain data that a person can read an
 """
 
 import datetime
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +107,6 @@ class Schema:
     def width(self) -> int:
         """Columns of ``x``."""
         return sum(column.width for column in self.columns.values())
-
-    @cached_property
-    def digest(self) -> str:
-        """Equal for schemas that make the same of a table."""
-        return hashlib.sha256(self.to_text().encode()).hexdigest()[:16]
 
     def to_text(self) -> str:
         """The content of ``schema.yaml``."""
