@@ -93,11 +93,12 @@ def import_command(
     if write_schema is not None:
         _write_schema(nodes, edges, write_schema, columns, dry_run)
         return
+    if out is not None and out.suffix != ".npz":
+        raise UserError(f"{out}: graph files are written as .npz")
+
     from autofgl.tables.intake import graph_name, import_tables
 
     target_file = out or nodes.with_name(f"{graph_name(nodes)}.npz")
-    if target_file.suffix != ".npz":
-        raise UserError(f"{target_file}: graph files are written as .npz")
     choices = {"labeled": not unlabeled, "skip_bad_rows": skip_bad_rows}
     name = target_file.stem
     imported = import_tables(nodes, edges, schema=schema, name=name, **choices, **columns)
