@@ -44,18 +44,21 @@ class EdgeList:
     """The operators of a :class:`~autofgl.nn.structure.Structure`, made anew in each call.
 
     A self loop counts as in the structure; where a node has several of them and weights, they add
-    up.
+    up. One more edge, which weighs and counts nothing, is there so that no tensor is ever empty:
+    runtimes differ in what they make of empty sums.
     """
 
     def __init__(
         self, edge_index: Tensor, nodes: int, dtype: torch.dtype, weight: Tensor | None
     ) -> None:
         self.edge_index = edge_index
-        self.source, self.target = edge_index[0], edge_index[1]
+        ends = torch.cat([edge_index, edge_index.new_zeros(2, 1)], dim=1)
+        self.source, self.target = ends[0], ends[1]
         self.nodes = nodes
         self.dtype = dtype
-        self._ones = torch.ones_like(self.source, dtype=dtype)
-        self._weight = self._ones if weight is None else weight
+        ones = torch.ones_like(edge_index[0], dtype=dtype)
+        self._ones = torch.cat([ones, ones.new_zeros(1)])
+        self._weight = self._ones if weight is None else torch.cat([weight, ones.new_zeros(1)])
         self._proper = (self.source != self.target).to(dtype)
         self._weighted = weight is not None
 
@@ -65,7 +68,7 @@ class EdgeList:
         values = self._weight * self._proper
         own = torch.ones_like(self._degree(values))
         if self._weighted:
-            loops = 1 - self._proper
+            loops = self._ones * (1 - self._proper)
             given = self._degree(self._weight * loops)
             own = torch.where(self._degree(loops) > 0, given, own)
         scale = _inverse_root(self._degree(values) + own)
@@ -85,7 +88,7 @@ class EdgeList:
     def mean(self) -> "EdgeOperator":
         """See :attr:`Structure.mean <autofgl.nn.structure.Structure.mean>`."""
         degree = self._degree(self._ones).clamp(min=1)
-        return EdgeOperator(self, 1 / degree.index_select(0, self.target))
+        return EdgeOperator(self, self._ones / degree.index_select(0, self.target))
 
     @cached_property
     def sum(self) -> "EdgeOperator":
@@ -162,7 +165,7 @@ class EdgeAttention:
         highest = lowest.scatter_reduce(0, place, scores, "amax")
         shares = (scores - highest.index_select(0, self._target)).exp() * self._kept.unsqueeze(1)
         total = torch.zeros_like(lowest).index_add(0, self._target, shares)
-        return shares / total.index_select(0, self._target)
+        return shares / total.clamp(min=1).index_select(0, self._target)
 
     def weighted_sum(self, weights: Tensor, x: Tensor) -> Tensor:
         """``[E, heads]`` and messages ``[heads, n, C]`` to ``[heads, n, C]``."""
