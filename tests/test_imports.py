@@ -27,10 +27,12 @@ ALLOWED: dict[str, set[str]] = {
     "methods": BASE | {"runtime", "sharing"},
     "audit": BASE - {"search"} | {"runtime", "sharing"},
     "runs": {"graphs", "federation", "nn", "tasks", "methods", "runtime"},
+    "tables": {"graphs", "runs"},
     "report": {"runs", "nn", "methods"},
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
     "sites": {
         "graphs", "federation", "methods", "runtime", "secure", "runs", "config", "execution",
+        "tables",
     },
 }  # fmt: skip
 
@@ -38,6 +40,10 @@ ALLOWED: dict[str, set[str]] = {
 ONLY_IN = {
     "torch_geometric": {"graphs/client_graph.py", "graphs/objects.py", "graphs/fields.py"},
     "networkx": {"graphs/objects.py"},
+    "pandas": set(),
+    "polars": set(),
+    "pyarrow": {"tables/table.py"},
+    "onnxruntime": {"runs/convert.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},
     "typer": {"cli.py", "cli/pages.py", "cli/run.py", "cli/site.py", "cli"},

@@ -1,5 +1,7 @@
 """The tutorial for newcomers, run as it is written."""
 
+import csv
+import json
 import re
 import runpy
 from pathlib import Path
@@ -36,6 +38,33 @@ def test_own_graphs_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         assert (tmp_path / path).is_file()
 
 
+@pytest.mark.slow
+def test_from_tables_to_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (TUTORIAL.parent / "tables.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    script = re.search(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert script
+    (tmp_path / "make_banks.py").write_text(script[1])
+    runpy.run_path("make_banks.py")
+    found = commands(text)
+    assert [words[0] for words in found] == ["import"] * 6 + ["run", "predict", "predict", "export"]
+    for words in found:
+        with pytest.raises(SystemExit) as stopped:
+            main(words)
+        assert stopped.value.code == 0, words
+    result = json.loads((tmp_path / "runs/fraud/result.json").read_text())
+    assert result["metrics"]["test"]["auroc"] > 0.8
+    with (tmp_path / "west.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    rows.sort(key=lambda row: -float(row["probability_yes"]))
+    with (tmp_path / "west_nodes.csv").open(newline="") as stream:
+        truth = {row["account"]: row["fraud"] for row in csv.DictReader(stream)}
+    assert len(rows) == len(truth)
+    first = [truth[row["account"]] for row in rows[:30]]
+    assert first.count("yes") > 10, "of 3 % there would be one"
+    assert (tmp_path / "runs/fraud/export/MODEL_CARD.md").is_file()
+
+
 def test_files_beside_the_equations_exist() -> None:
     text = (TUTORIAL.parents[1] / "equations.md").read_text()
     root = TUTORIAL.parents[2]
@@ -59,7 +88,7 @@ def test_every_command_of_the_pages_is_known() -> None:
         "methods",
         "audit",
     }
-    known |= {"datasets", "site"}
+    known |= {"datasets", "site", "import", "export"}
     for path in (*TUTORIAL.parents[1].rglob("*.md"), TUTORIAL.parents[2] / "README.md"):
         for word in re.findall(r"`autofgl ([a-z]+)", path.read_text()):
             assert word in known, (path, word)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from autofgl.runs.export import load_model, predict
     from autofgl.runs.folder import Result
     from autofgl.runtime.method import Method
+    from autofgl.tables.intake import import_tables
 
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "UserError",
     "as_clients",
     "as_graph",
+    "import_tables",
     "load",
     "load_graph",
     "load_graphs",
@@ -49,6 +51,7 @@ _HOMES = {
     "autofgl.runtime.method": ("Method",),
     "autofgl.runs.export": ("load_model", "predict"),
     "autofgl.runs.folder": ("Result",),
+    "autofgl.tables.intake": ("import_tables",),
 }
 
 

@@ -129,7 +129,17 @@ def start_run(
     record = {**summarize_clients(clients).to_dict(), "digests": _digests(clients)}
     data = json.dumps(record, indent=2) + "\n"
     folder = RunFolder.create(out, {**whole, "clients": len(clients)}, data)
+    _keep_schema(config, folder)
     return _execute(config, layers, clients, server_graph, folder, console, secret)
+
+
+def _keep_schema(config: RunConfig, folder: RunFolder) -> None:
+    """Leave the schema of the graph files in the run folder: predictions on tables need it."""
+    from autofgl.graphs.origin import common_schema
+
+    text = common_schema(config.graphs)
+    if text:
+        write_text(folder.schema, text)
 
 
 def resume(
@@ -368,7 +378,8 @@ def _execute(
     from autofgl.execution import DataSummary, execute
     from autofgl.graphs.client_graph import summarize_clients
 
-    data = DataSummary(len(clients), summarize_clients(clients).cut_share, server_graph)
+    weighted = any(client.edge_weight is not None for client in clients)
+    data = DataSummary(len(clients), summarize_clients(clients).cut_share, server_graph, weighted)
     if config.engine == "nvflare":
         from autofgl.sites.submit import run_as_sites
 

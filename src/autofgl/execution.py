@@ -24,6 +24,7 @@ class DataSummary:
     clients: int
     cut_share: float | None = None
     server_graph: ClientGraph | None = None
+    weighted: bool = False
 
 
 def execute(
@@ -50,6 +51,8 @@ def execute(
         info = {"normalize_features": scaling if outcome.features is None else outcome.features}
         if layers.data.directed:
             info["directed"] = True
+        if data.weighted:
+            info["weighted"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)
         for name, content in outcome.files.items():
             write_bytes(folder.path / name, content)

@@ -218,3 +218,19 @@ def test_sites_must_fit_together(tmp_path: Path, said: StringIO) -> None:
     assert opening["settings"]["rounds"] == 7
     with pytest.raises(UserError, match="same features: a has 5, b has 6"):
         coordinator._opening(Greeted(a=(5, 2), b=(6, 2)))  # type: ignore[arg-type]
+
+
+def test_sites_read_their_tables_by_one_schema(tmp_path: Path, said: StringIO) -> None:
+    shape = {"features": 5, "classes": 2}
+    same = Answering({**shape, "schema": "0" * 16})
+    coordinator = make(tmp_path, said)
+    assert coordinator._opening(same)["classes"] == 2  # type: ignore[arg-type]
+
+    class Unlike(Answering):
+        def hello(self, payload: dict[str, Any]) -> dict[str, Any]:
+            return {"a": {**shape, "schema": "1" * 16}, "b": self.answer}
+
+    with pytest.raises(UserError, match=f"different schemas: a has {'1' * 16}, b has 0"):
+        coordinator._opening(Unlike(same.answer))  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="site b cannot have this graph: "):
+        coordinator._opening(Answering({**shape, "schema": "<b>"}))  # type: ignore[arg-type]

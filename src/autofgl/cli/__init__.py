@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from autofgl.cli import audit, pages, run, show, site
+from autofgl.cli import audit, export, pages, predict, run, show, site, tables
 from autofgl.errors import AutoFGLError, GraphNotice, one_line
 
 app = typer.Typer(
@@ -23,7 +23,9 @@ app = typer.Typer(
     epilog="Example: autofgl run fedavg --dataset cora",
 )
 app.command("run", epilog=run.RUN_EXAMPLE)(run.run_command)
-app.command("predict", epilog=run.PREDICT_EXAMPLE)(run.predict_command)
+app.command("import", epilog=tables.IMPORT_EXAMPLE)(tables.import_command)
+app.command("predict", epilog=predict.PREDICT_EXAMPLE)(predict.predict_command)
+app.command("export", epilog=export.EXPORT_EXAMPLE)(export.export_command)
 app.command("diagnose", epilog="Example: autofgl diagnose runs/search")(run.diagnose_command)
 app.command("audit", epilog=audit.AUDIT_EXAMPLE)(audit.audit_command)
 app.command("report", epilog="Example: autofgl report runs/demo")(pages.report)
@@ -35,7 +37,7 @@ app.command("datasets", epilog="Example: autofgl datasets")(show.list_datasets)
 app.add_typer(site.app)
 
 #: Options that take several values after one name.
-_LISTS = ("--set", "--dp", "--graphs", "--datasets", "--rows")
+_LISTS = ("--set", "--dp", "--graphs", "--datasets", "--rows", "--as")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Commands that run a method, or use what a run has left: run, predict, diagnose."""
+"""Commands that run a method, or look into what a run has left: run, diagnose."""
 
 import time
 from pathlib import Path
@@ -24,7 +24,6 @@ RUN_EXAMPLE = (
     "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02, or: "
     "autofgl run fedavg --model my_net.py:MyNet"
 )
-PREDICT_EXAMPLE = "Example: autofgl predict runs/demo --graph mine.npz --out mine.csv"
 
 Dataset: TypeAlias = Annotated[
     str | None, typer.Option(help="Dataset (see autofgl datasets). [default: cora]")
@@ -129,28 +128,6 @@ def run_command(
         show_result(_start(given, config, out, secret))
     else:
         show_result(_resume(resume, given, config, out, secret))
-
-
-def predict_command(
-    folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    graph: Annotated[Path, typer.Option(help="Graph file to classify.")],
-    client: Annotated[
-        str | None, typer.Option(help="Client whose model to use, if each client has its own.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Output, .csv or .npz. [default: GRAPH.predictions.csv]")
-    ] = None,
-) -> None:
-    """Predict the class of every node in a graph file."""
-    from autofgl.runs.export import predict, read_description, write_predictions
-
-    read_description(folder)
-    target = out or Path(f"{graph.stem}.predictions.csv")
-    predictions = predict(folder, graph, client)
-    write_predictions(target, predictions)
-    show_line(f"{len(predictions.label)} predictions written to {target}")
-    if predictions.accuracy is not None:
-        show_line(f"accuracy {predictions.accuracy:.4f} over {predictions.labeled} labeled nodes")
 
 
 def diagnose_command(

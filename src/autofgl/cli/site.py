@@ -185,6 +185,31 @@ def submit_command(
         show_result(submit_run(run, kits, target, console()))
 
 
+@app.command("doctor", epilog="Example: autofgl site doctor --kit north --graph own.npz")
+def doctor_command(
+    kit: Annotated[Path, typer.Option(help="The kit of a site or of the server.")] = Path(),
+    graph: Annotated[Path | None, typer.Option(help="This site's graph file.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="The schema that the graph file has to have.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(help="Folder for checkpoints. [default: in the kit]")
+    ] = None,
+) -> None:
+    """Look at certificates, clock, port, versions, policy, schema and disk; say what to do."""
+    if not (kit / "kit.yaml").is_file():
+        raise UserError(f"{kit} is no kit: make kits with autofgl site provision, or give --kit")
+
+    from autofgl.sites.doctor import WRONG, examine_kit
+
+    findings = examine_kit(kit, graph, schema, state)
+    for one in findings:
+        show_line(f"{one.state:<6} {one.what:<12} {one.text}")
+    wrong = sum(one.state == WRONG for one in findings)
+    if wrong:
+        raise UserError(f"{wrong} of {len(findings)} checks failed: see the lines marked {WRONG}")
+
+
 @app.command("status", epilog="Example: autofgl site status --kits kits")
 def status_command(kits: _Kits = Path("kits")) -> None:
     """Show which sites are connected to the server."""

@@ -19,6 +19,7 @@ from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import BOUNDARY, MASKS, Boundary, ClientGraph, Features, compact
 from autofgl.graphs.datasets import by_fraction
 from autofgl.graphs.edges import EdgeCounts, settle_edges
+from autofgl.graphs.origin import ORIGIN_KEYS
 from autofgl.seeding import numpy_generator
 
 _NUMBER, _INTEGER, _BOOL, _TEXT = "fiub", "iu", "b", "U"
@@ -253,9 +254,9 @@ def _read_npz(path: Path) -> dict[str, Any]:
     key = ""
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            check_keys(str(path), archive.files)
+            check_keys(str(path), archive.files, *ORIGIN_KEYS)
             arrays = {}
-            for key in archive.files:
+            for key in (key for key in archive.files if key not in ORIGIN_KEYS):
                 arrays[key] = archive[key]
             return arrays
     except GraphError:

@@ -15,6 +15,7 @@ from autofgl.graphs.client_graph import MASKS, ClientGraph
 from autofgl.graphs.edges import tell_about_edges
 from autofgl.graphs.fields import BOUNDARY_KEYS, CSR, as_federation, read_file, with_owners
 from autofgl.graphs.objects import ClientsLike, GraphLike, as_graph, take_clients
+from autofgl.graphs.origin import ORIGIN_KEYS, Origin, common_schema
 from autofgl.graphs.validation import validate_clients, validate_graph
 
 
@@ -25,9 +26,35 @@ def save_graph(path: str | Path, graph: GraphLike) -> None:
     stem is what other files' boundaries call this client, so it should be the graph's name.
     """
     path = Path(path)
+    _check_ending(path)
+    _write(path, _arrays(as_graph(graph)))
+
+
+def save_with_origin(
+    path: str | Path, graph: ClientGraph, origin: Origin, *, split: bool = True
+) -> None:
+    """:func:`save_graph` with what is kept of tables; without ``split`` a run draws its own."""
+    path = Path(path)
+    _check_ending(path)
+    arrays = _arrays(graph)
+    if not split:
+        arrays = {key: value for key, value in arrays.items() if key not in MASKS}
+    origins = (np.array(origin.names, np.str_), np.array(origin.schema, np.str_))
+    _write(path, arrays | dict(zip(ORIGIN_KEYS, origins, strict=True)))
+
+
+def _check_ending(path: Path) -> None:
     if path.suffix != ".npz":
         raise UserError(f"{path}: graph files are written as .npz")
-    graph = as_graph(graph)
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    with replacing(path) as stream:
+        np.savez(stream, **arrays)
+
+
+def _arrays(graph: ClientGraph) -> dict[str, Any]:
+    """What a graph file has of a graph."""
     arrays: dict[str, Any] = {"x": graph.x}
     if sp.issparse(x := arrays["x"]):
         csr = (x.data, x.indices, x.indptr, np.array(x.shape, np.int64))
@@ -45,8 +72,7 @@ def save_graph(path: str | Path, graph: GraphLike) -> None:
         arrays["edge_weight"] = graph.edge_weight
     if graph.directed:
         arrays["directed"] = np.bool_(True)
-    with replacing(path) as stream:
-        np.savez(stream, **arrays)
+    return arrays
 
 
 def save_graphs(folder: str | Path, clients: ClientsLike) -> list[Path]:
@@ -92,13 +118,15 @@ def load_graphs(
     :func:`load_graph`.
 
     Raises:
-        GraphError: A file cannot be read, or the graphs make no federation.
+        GraphError: A file cannot be read, the graphs make no federation, or they were made from
+            tables with different schemas.
     """
     files = [Path(path) for path in paths if not str(path).endswith(".boundary.npz")]
     stem, count = Counter(file.stem for file in files).most_common(1)[0] if files else ("", 0)
     if count > 1:
         raise GraphError(f"{count} graph files are called '{stem}': rename them apart")
     intakes = [read_file(file, seed, directed) for file in files]
+    common_schema(files)
     clients = as_federation([intake.graph for intake in intakes])
     validate_clients(clients)
     tell_about_edges({intake.graph.name: intake.counts for intake in intakes})

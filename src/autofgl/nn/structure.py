@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from autofgl.errors import GraphError
-from autofgl.nn.kernels.attention import AttentionPattern
+from autofgl.nn.kernels.attention import AttentionPattern, mixed_mean
 from autofgl.nn.kernels.operation import constants, unwrap
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
 
@@ -122,6 +122,22 @@ class Structure:
             product = operator.values.square() * target  # 1 / d of the source, or 0
             source = torch.where(product > 0, 1 / product, 0.0).round()
             return torch.stack([source, target], dim=1)
+
+    def mixed_mean(self, weights: Tensor, messages: Tensor) -> Tensor:
+        """:func:`~autofgl.nn.kernels.attention.mixed_mean`; weights are in the order of
+        :attr:`end_degrees`.
+        """
+        return mixed_mean(self.unweighted_symmetric.pattern, weights, messages)
+
+    def softmax_sum(self, messages: Tensor) -> Tensor:
+        """For each node, the sum of its neighbors' messages ``[n, C]``, each entry weighted by its
+        softmax over the neighbors; for any range of values.
+        """
+        edges = AttentionPattern(self.sum.pattern, self.dtype)
+        sources = edges.pattern.col
+        weights = edges.softmax(messages.index_select(0, sources))
+        weighted = weights * messages.index_select(0, sources)
+        return torch.zeros_like(messages).index_add(0, edges.pattern.row, weighted)
 
     @cached_property
     def attention(self) -> AttentionPattern:

@@ -4,8 +4,10 @@
 network is built, so that a folder without one is told at once.
 """
 
+import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,7 +130,8 @@ def _key(name: str, key: str) -> str:
 class Predictions:
     """The class of every node, and the network's confidence in it; ``[n]`` each.
 
-    The accuracy is that over the ``labeled`` nodes; none without labels.
+    The accuracy is that over the ``labeled`` nodes; none without labels. ``probabilities`` has all
+    classes, ``[n, C]``.
     """
 
     node_id: "npt.NDArray[np.int64]"
@@ -136,6 +139,22 @@ class Predictions:
     probability: "npt.NDArray[np.float32]"
     accuracy: float | None
     labeled: int
+    probabilities: "npt.NDArray[np.float32]"
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How the tables that a graph was made from call its nodes and classes.
+
+    Attributes:
+        column: The column of ids.
+        nodes: The ids, in the graph's order.
+        classes: The labels, in the order of the class numbers.
+    """
+
+    column: str
+    nodes: Sequence[str]
+    classes: Sequence[str] = ()
 
 
 def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -> Predictions:
@@ -179,20 +198,46 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
         probability=confidence.numpy(),
         accuracy=float(hits.mean()) if labeled.any() else None,
         labeled=int(labeled.sum()),
+        probabilities=probabilities.numpy(),
     )
 
 
-def write_predictions(path: Path, predictions: Predictions) -> None:
-    """Write predictions as ``.csv`` or ``.npz``, by the file's ending."""
+def write_predictions(path: Path, predictions: Predictions, naming: Naming | None = None) -> None:
+    """Write predictions as ``.csv`` or ``.npz``, by the file's ending.
+
+    With a naming, nodes and classes have the names of the tables, and every class its probability.
+    """
     import numpy as np
 
     columns = (predictions.node_id, predictions.label, predictions.probability)
     buffer = io.BytesIO()
     if path.suffix == ".npz":
-        np.savez(buffer, node_id=columns[0], prediction=columns[1], probability=columns[2])
-    elif path.suffix == ".csv":
+        names = ("node_id", "prediction", "probability")
+        arrays: dict[str, Any] = dict(zip(names, columns, strict=True))
+        if naming is not None:
+            arrays |= {"node_name": np.array(naming.nodes), "probabilities":
+                       predictions.probabilities, "classes": np.array(naming.classes)}  # fmt: skip
+        np.savez(buffer, **arrays)
+    elif path.suffix != ".csv":
+        raise UserError(f"predictions are written as .csv or .npz, not '{path.suffix}'")
+    elif naming is not None:
+        buffer.write(_named_rows(predictions, naming).encode())
+    else:
         buffer.write(b"node_id,prediction,probability\n")
         np.savetxt(buffer, np.column_stack(columns), ("%d", "%d", "%.6f"), ",")
-    else:
-        raise UserError(f"predictions are written as .csv or .npz, not '{path.suffix}'")
     write_bytes(path, buffer.getvalue())
+
+
+def _named_rows(predictions: Predictions, naming: Naming) -> str:
+    """CSV with the ids of the tables, the class and its probability, and those of all classes."""
+    width = predictions.probabilities.shape[1]
+    classes = [*naming.classes, *map(str, range(len(naming.classes), width))][:width]
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    shares = [f"probability_{name}" for name in classes]
+    rows.writerow([naming.column, "prediction", "probability", *shares])
+    for index, name in enumerate(naming.nodes):
+        chosen = classes[predictions.label[index]]
+        values = (predictions.probability[index], *predictions.probabilities[index])
+        rows.writerow([name, chosen, *(f"{value:.6f}" for value in values)])
+    return text.getvalue()

@@ -31,7 +31,8 @@ class RunFolder:
     """Paths of one run. ``config.yaml`` marks a run; ``result.json`` marks a finished one.
 
     ``run.json`` has the run's id and digests of its files, ``data.json`` sizes, cut and digests of
-    the graphs that the run was started on, ``history.jsonl`` a line for each round.
+    the graphs that the run was started on, ``history.jsonl`` a line for each round, and
+    ``schema.yaml`` how tables became the graphs, if they did.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,6 +42,7 @@ class RunFolder:
         self.history = path / "history.jsonl"
         self.result = path / "result.json"
         self.checkpoints = path / "checkpoint"
+        self.schema = path / "schema.yaml"
 
     @property
     def finished(self) -> bool:

@@ -148,6 +148,13 @@ class Coordinator:
         if len(set(features.values())) > 1:
             counts = ", ".join(f"{name} has {count}" for name, count in features.items())
             raise UserError(f"the sites' graphs do not have the same features: {counts}")
+        schemas = {
+            name: shape.schema_digest for name, shape in shapes.items() if shape.schema_digest
+        }
+        if len(set(schemas.values())) > 1:
+            listed = ", ".join(f"{name} has {digest}" for name, digest in schemas.items())
+            way = "import all tables again with the same schema.yaml"
+            raise UserError(f"the sites' tables were read by different schemas: {listed}: {way}")
         classes = max(shape.classes for shape in shapes.values())
         outlines = [ClientGraph.outline(name, count, classes) for name, count in features.items()]
         find_method(config.method).check(outlines, settings, config.secure)
@@ -216,6 +223,7 @@ class _GraphShape(BaseModel):
 
     classes: int = Field(ge=1, le=100_000)
     features: int = Field(ge=1, le=100_000_000)
+    schema_digest: str = Field(default="", alias="schema", pattern="^[0-9a-f]{16}$")
 
     @classmethod
     def of(cls, site: str, reply: Payload) -> "_GraphShape":

@@ -28,6 +28,7 @@ from autofgl.federation.party import Context, Party, Refused
 from autofgl.federation.payload import Payload, encoded_size
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import load_client, load_graph
+from autofgl.graphs.origin import schema_digest
 from autofgl.methods.catalog import find_method
 from autofgl.plugins import find, hand_over
 from autofgl.runtime.recipe import Recipe
@@ -103,7 +104,9 @@ class LocalSite:
             raise Refused(CLOSED)
         with _reason_for_the_log():
             graph = load_graph(self._config.graph)
-        return {"classes": graph.classes, "features": graph.num_features}
+            schema = schema_digest(self._config.graph)
+        shape: Payload = {"classes": graph.classes, "features": graph.num_features}
+        return {**shape, "schema": schema} if schema else shape
 
     def build(self, payload: Payload, context: Context) -> Party:
         """The party that the server asks for, if the policy and the method allow it."""

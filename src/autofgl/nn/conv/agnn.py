@@ -7,7 +7,6 @@ from torch.nn import functional
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput, as_tensor
 from autofgl.nn.kernels.operation import Rng
-from autofgl.nn.kernels.sparse import sampled_product
 from autofgl.nn.structure import Structure
 
 
@@ -39,6 +38,6 @@ class AGNNConv(Convolution):
         """The equation above."""
         x, edges = as_tensor(x), structure.attention
         unit = functional.normalize(x, dim=-1)
-        cosines = sampled_product(edges.pattern, unit, unit)
+        cosines = edges.inner(unit)
         weights = edges.softmax((self.beta * cosines).unsqueeze(1))
         return edges.weighted_sum(weights, x.unsqueeze(0)).squeeze(0)

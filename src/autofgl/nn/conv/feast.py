@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.attention import mixed_mean
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
@@ -42,4 +41,4 @@ class FeaStConv(Convolution):
         steering = self.u(x)  # [n, heads]
         scores = edges.over_sources.T @ steering - edges.over_targets.T @ steering
         weights = torch.softmax(scores + self.c, dim=1)
-        return mixed_mean(edges.pattern, weights, self.lin(x)) + self.bias
+        return edges.mixed_mean(weights, self.lin(x)) + self.bias

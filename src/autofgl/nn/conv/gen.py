@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput, as_tensor
-from autofgl.nn.kernels.attention import AttentionPattern
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.structure import Structure
 
@@ -48,11 +47,11 @@ class GENConv(Convolution):
     def aggregate(self, x: Tensor, structure: Structure) -> Tensor:
         """Softmax aggregation of the messages, ``[n, C]``; zero for a node without neighbors."""
         messages = torch.relu(x) + 1e-7
-        if not len(messages):
+        if messages.shape[0] == 0:
             return messages
         low, high = messages.detach().aminmax(dim=0, keepdim=True)
-        if not in_safe_range(low, high):
-            return _edge_by_edge(messages, structure)
+        if torch.compiler.is_compiling() or not in_safe_range(low, high):
+            return structure.softmax_sum(messages)
         exponentials = (messages - high).exp()
         both = structure.sum @ torch.cat([exponentials, exponentials * messages], dim=1)
         total, weighted = both.chunk(2, dim=1)
@@ -62,12 +61,3 @@ class GENConv(Convolution):
 def in_safe_range(low: Tensor, high: Tensor) -> bool:
     """Whether no exponential of what lies between would vanish."""
     return bool(((high - low) < _SAFE_RANGE).all())
-
-
-def _edge_by_edge(messages: Tensor, structure: Structure) -> Tensor:
-    """The same with the highest score of every neighborhood taken off, for any range."""
-    edges = AttentionPattern(structure.sum.pattern, structure.dtype)
-    sources = edges.pattern.col
-    weights = edges.softmax(messages.index_select(0, sources))
-    weighted = weights * messages.index_select(0, sources)
-    return torch.zeros_like(messages).index_add(0, edges.pattern.row, weighted)

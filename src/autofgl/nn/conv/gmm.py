@@ -5,9 +5,8 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.attention import mixed_mean
 from autofgl.nn.kernels.linear import Linear, glorot
-from autofgl.nn.kernels.operation import Rng, constants
+from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
 
 _TINY = 1e-15
@@ -46,7 +45,7 @@ class GMMConv(Convolution):
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
-        out = mixed_mean(structure.unweighted_symmetric.pattern, weights, x @ self.g)
+        out = structure.mixed_mean(weights, x @ self.g)
         return out + self.root.product(x) + self.bias
 
 
@@ -59,5 +58,4 @@ def pseudo_coordinates(structure: Structure) -> Tensor:
     Returns:
         ``[E, 2]``, in the order of ``structure.unweighted_symmetric``.
     """
-    with constants():
-        return (structure.end_degrees + 1).rsqrt_()
+    return (structure.end_degrees + 1).rsqrt()

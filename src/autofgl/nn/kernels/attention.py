@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from autofgl.nn.kernels.operation import Operation, constants
-from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern, has_csr, spmm
+from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern, has_csr, sampled_product, spmm
 
 #: Patterns with several messages along every edge, by the number of messages.
 _BY_PART: WeakKeyDictionary[SparsePattern, dict[int, SparsePattern]] = WeakKeyDictionary()
@@ -50,6 +50,14 @@ class AttentionPattern:
             self._tiled[heads] = _block_diagonal(self.pattern, heads)
         values = weights.t().reshape(-1)
         return spmm(self._tiled[heads], values, x.reshape(-1, width)).view(heads, -1, width)
+
+    def inner(self, x: Tensor) -> Tensor:
+        """Inner products of the rows at each edge's two ends, ``[n, C] -> [E]``."""
+        return sampled_product(self.pattern, x, x)
+
+    def mixed_mean(self, weights: Tensor, messages: Tensor) -> Tensor:
+        """:func:`mixed_mean` of these edges."""
+        return mixed_mean(self.pattern, weights, messages)
 
 
 def mixed_mean(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Tensor:
