@@ -48,6 +48,7 @@ def execute(
         outcome = finished.outcome
         scaling = layers.method.normalize_features
         info = {"normalize_features": scaling if outcome.features is None else outcome.features}
+        info |= {"scalings": outcome.scalings} if outcome.scalings else {}
         if layers.data.directed:
             info["directed"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)

@@ -89,7 +89,7 @@ def load_network(folder: str | Path, name: str | None = None) -> "GNN":
 
     network = description.get("networks", {}).get(chosen, description["network"])
     model = empty_network(spec_from_json(network))
-    model.scales_features = description["normalize_features"]
+    model.scales_features = scaling_of(description, chosen)
     path = folder / "model.safetensors"
     data = Manifest.read(folder).content(path.name)
     try:
@@ -101,10 +101,17 @@ def load_network(folder: str | Path, name: str | None = None) -> "GNN":
     return model.eval()
 
 
+def scaling_of(description: dict[str, Any], name: str) -> Any:
+    """How features are scaled for one of the networks."""
+    return description.get("scalings", {}).get(name, description["normalize_features"])
+
+
 def _choose(names: list[str], name: str | None) -> str:
     if not names:
         way = "run it again with --set collect_models=true"
         raise UserError(f"the networks of this run stayed with their clients: {way}")
+    if name is None and "model" in names:
+        return "model"
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
@@ -167,7 +174,7 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
     from autofgl.nn.structure import Structure
 
     features = InputFeatures.from_client(graph.x)
-    features = features.scaled(description["normalize_features"])
+    features = features.scaled(scaling_of(description, _choose(description["models"], client)))
     with torch.no_grad():
         probabilities = model(features, Structure.from_client(graph)).softmax(1)
     confidence, label = probabilities.max(1)

@@ -33,6 +33,7 @@ class Outcome:
         objective: What was compared on validation nodes.
         metrics: Figures of validation and of test nodes by name; none with differential privacy.
         features: How features are scaled, where a search chose it.
+        scalings: The same for each of the networks in ``models``, where they differ.
     """
 
     test_accuracy: float
@@ -49,6 +50,7 @@ class Outcome:
     objective: str = "accuracy"
     metrics: dict[str, Any] = field(default_factory=dict)
     features: str | bool | None = None
+    scalings: dict[str, str | bool] = field(default_factory=dict)
 
     @property
     def score(self) -> float:

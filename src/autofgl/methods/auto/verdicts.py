@@ -1,0 +1,225 @@
+"""The server's side of the choice and of the proof: candidates, what sites take, the certificate.
+
+A *candidate* is a model that any client could take: a finalist as all clients have it (``common``),
+as each has fine-tuned it (``personal``), as each has trained it (``alone``), or a mean of some.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from autofgl.federation.payload import Payload
+from autofgl.methods.auto.bench import Entrant
+from autofgl.methods.auto.choice import Spread, best_of, moment_forms
+from autofgl.methods.auto.portfolio import is_common
+from autofgl.methods.auto.proof import PAIR_FORM, comparison, sentence
+from autofgl.runtime.bounds import ROUNDING, metrics_form
+from autofgl.runtime.clients import COUNT_UNIT, Clients
+from autofgl.runtime.details import detail_forms, from_units, kind_form, objective_kinds
+from autofgl.runtime.metrics import SIZE
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.replies import (
+    METRICS,
+    OWN,
+    SUM,
+    WEIGHTS,
+    WHOLE,
+    Array,
+    Form,
+    Named,
+    Network,
+    Number,
+    Record,
+    Scalar,
+)  # fmt: skip
+from autofgl.seeding import numpy_generator
+from autofgl.tasks.figures import objective_value
+from autofgl.tasks.losses import TEMPERATURES
+
+#: What a client says of itself with ``secure=none``, at the end.
+_OWN = Record(
+    {**OWN.fields, "metrics": METRICS, "took": WHOLE, "correct": Named(WHOLE)}, or_nothing=True
+)
+#: Baselines in the order of the certificate.
+BASELINES = ("alone", "fedavg", "fixed")
+
+
+@dataclass
+class Candidate:
+    """A model that a client could take, and its federated figures on validation nodes.
+
+    ``members`` are names on the clients' shelves, each with its temperature.
+    """
+
+    members: list[list[Any]]
+    label: str
+    kind: str
+    entrant: int
+    loss: float = float("inf")
+    accuracy: float = 0.0
+    score: float = 0.0
+
+
+def judge_forms(settings: Any, nodes: int, many: int) -> dict[str, Form]:
+    """What summed judgments of so many candidates can be."""
+    kinds = objective_kinds(settings)
+    counts = {f"val_{kind}": kind_form(kind, [nodes] * many) for kind in kinds}
+    return {"correct": Array((many,), -ROUNDING), **counts}
+
+
+def judged(settings: Any, total: Mapping[str, Any], nodes: int) -> list[tuple[float, float]]:
+    """Accuracy and objective of candidates from a sum."""
+    accuracies = (np.asarray(total["correct"]) * COUNT_UNIT / max(nodes, 1)).tolist()
+    kinds = objective_kinds(settings)
+    if not kinds:
+        return [(one, one) for one in accuracies]
+    counts = from_units(kinds[0], total[f"val_{kinds[0]}"])
+    scores = [objective_value(settings.objective, one) for one in counts]
+    return list(zip(accuracies, scores, strict=True))
+
+
+def shelve(
+    clients: Clients, settings: Any, at: int, one: Entrant, epochs: Sequence[int], nodes: int
+) -> list[Candidate]:
+    """Have the clients keep a finalist; the candidates that it makes."""
+    message = {"name": str(at), "epochs": list(epochs), "round": settings.rounds + 1}
+    replies = clients.call("shelve", message, reply=Record({"rated": SUM})).ok
+    tempered = Array((len(epochs), len(TEMPERATURES)), -ROUNDING)
+    forms = {"tempered": tempered, **judge_forms(settings, nodes, len(epochs))}
+    total = clients.total(f"{at}-shelf", replies, "rated", forms)
+    losses = np.asarray(total["tempered"]) * COUNT_UNIT / max(nodes, 1)
+    made = []
+    for row, after, (accuracy, score) in zip(
+        losses, epochs, judged(settings, total, nodes), strict=True
+    ):
+        kind = ("personal" if after else "common") if is_common(Recipe.parse(one.recipe)) else ""
+        kind = kind or Recipe.parse(one.recipe).sharing
+        label = f"{one.recipe}, then {after} epochs alone" if after else one.recipe
+        best = int(np.argmin(row))
+        members = [[f"{at}+{after}", TEMPERATURES[best]]]
+        made.append(Candidate(members, label, kind, at, float(row[best]), accuracy, score))
+    return made
+
+
+def worth_keeping(every: Sequence[Candidate]) -> list[Candidate]:
+    """Of each finalist the first, and the best of those that clients have fine-tuned."""
+    kept = []
+    for at in dict.fromkeys(one.entrant for one in every):
+        first, *tuned = [one for one in every if one.entrant == at]
+        kept += [first, *sorted(tuned, key=lambda one: one.loss)[:1]]
+    return kept
+
+
+def means(every: Sequence[Candidate], most: int) -> list[Candidate]:
+    """Means of the best candidates, one of each finalist: of two, three and so on."""
+    best: dict[int, Candidate] = {}
+    for one in sorted(every, key=lambda one: one.loss):
+        best.setdefault(one.entrant, one)
+    ranked = list(best.values())
+    made = []
+    for count in range(2, min(most, len(ranked)) + 1):
+        chosen = ranked[:count]
+        label = "mean of " + " and ".join(one.label for one in chosen)
+        members = [member for one in chosen for member in one.members]
+        made.append(Candidate(members, label, "ensemble", chosen[0].entrant))
+    return made
+
+
+class Choosing:
+    """Goes from candidates to what every client takes, and proves it."""
+
+    def __init__(self, clients: Clients, settings: Any, totals: list[int], seed: int) -> None:
+        self._clients = clients
+        self._settings = settings
+        self._totals = totals
+        self._seed = seed
+
+    def choose(self, every: Sequence[Candidate]) -> tuple[list[Candidate], int, list[int]]:
+        """Candidates, the number of the federation's choice, and how many clients took each."""
+        kept = worth_keeping(every)
+        names = {member[0] for one in kept for member in one.members}
+        forget = [one.members[0][0] for one in every if one.members[0][0] not in names]
+        candidates = [*kept, *means(kept, self._settings.ensemble)]
+        entries = [one.members for one in candidates]
+        self._rate(candidates, {"entries": entries, "forget": forget})
+        by_score = self._settings.objective != "accuracy"
+        losses, scores = [one.loss for one in candidates], [one.score for one in candidates]
+        lead = best_of(losses, scores, by_score)
+        spread = self._spread(entries, lead)
+        replies = self._call("decide", spread.to_payload(), "votes")
+        votes = Array((len(entries),), -ROUNDING)
+        total = self._clients.total("votes", replies, "votes", {"votes": votes})
+        return candidates, lead, np.rint(total["votes"]).astype(int).tolist()
+
+    def prove(self, baselines: Mapping[str, Candidate]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The sum of what the clients found on test nodes, and their own words, if any."""
+        against = {name: one.members for name, one in baselines.items()}
+        message = {"totals": self._totals, "against": against}
+        form = Record({"proof": SUM, "own": _OWN})
+        replies = self._clients.call("prove", message, reply=form).ok
+        forms: dict[str, Form] = {"metrics": metrics_form(SIZE)}
+        forms |= detail_forms(self._settings, self._totals)
+        for name in against:
+            forms[f"against_{name}"] = PAIR_FORM
+            for kind in objective_kinds(self._settings):
+                forms[f"{name}_{kind}"] = kind_form(kind, [self._totals[2]])
+        total = self._clients.total("proof", replies, "proof", forms)
+        own = {name: reply["own"] for name, reply in replies.items()}
+        return dict(total), own
+
+    def collect(self) -> Mapping[str, Payload]:
+        """Every client's own model: its networks by number."""
+        one = Record(
+            {"weights": WEIGHTS, "spec": Network(), "scaling": Scalar(), "temperature": Number(0)}
+        )
+        form = Record({"models": Named(one)})
+        return {
+            name: reply["models"]
+            for name, reply in self._clients.call("hand_over", {}, reply=form).ok.items()
+        }
+
+    def certificate(self, total: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """What ``certificate.json`` says of the comparisons."""
+        tested, against = self._totals[2], {}
+        for name in names:
+            rng = numpy_generator(self._seed, "bootstrap", name)
+            against[name] = comparison(total[f"against_{name}"], tested, rng)
+            for kind in objective_kinds(self._settings):
+                counts = from_units(kind, total[f"{name}_{kind}"])[0]
+                value = objective_value(self._settings.objective, counts)
+                against[name][f"test_{self._settings.objective}"] = value
+        return {"test_nodes": tested, "against": against, "sentence": sentence(against)}
+
+    def _rate(self, candidates: Sequence[Candidate], message: Payload) -> None:
+        nodes, many = self._totals[1], len(candidates)
+        replies = self._call("rate", message, "rated")
+        forms: dict[str, Form] = {"losses": Array((many,), -ROUNDING)}
+        forms |= judge_forms(self._settings, nodes, many)
+        total = self._clients.total("rate", replies, "rated", forms)
+        losses = (np.asarray(total["losses"]) * COUNT_UNIT / max(nodes, 1)).tolist()
+        for one, loss, figures in zip(
+            candidates, losses, judged(self._settings, total, nodes), strict=True
+        ):
+            one.loss, (one.accuracy, one.score) = loss, figures
+
+    def _spread(self, entries: Any, lead: int) -> Spread:
+        replies = self._call("choose", {"entries": entries, "lead": lead}, "moments")
+        forms = moment_forms(len(entries))
+        return Spread.of(self._clients.total("choice", replies, "moments", forms))
+
+    def _call(self, op: str, message: Payload, key: str) -> Mapping[str, Payload]:
+        return self._clients.call(op, message, reply=Record({key: SUM})).ok
+
+
+def certificate_file(certificate: Mapping[str, Any]) -> dict[str, bytes]:
+    """``certificate.json`` for the run folder."""
+    return {"certificate.json": (json.dumps(certificate, indent=2) + "\n").encode()}
+
+
+def figures_of(one: Candidate) -> dict[str, Any]:
+    """A candidate, for ``result.json``."""
+    about = asdict(one)
+    return {key: about[key] for key in ("label", "kind", "loss", "accuracy", "score")}
