@@ -49,6 +49,7 @@ def execute(
         scaling = layers.method.normalize_features
         info = {"normalize_features": scaling if outcome.features is None else outcome.features}
         info |= {"scalings": outcome.scalings} if outcome.scalings else {}
+        info |= {"ensembles": outcome.ensembles} if outcome.ensembles else {}
         if layers.data.directed:
             info["directed"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)

@@ -193,9 +193,9 @@ class Result:
     @cached_property
     def models(self) -> "dict[str, nn.Module]":
         """The networks of the clients by name, where they have their own and handed them over."""
-        from autofgl.runs.export import load_model, read_description
+        from autofgl.runs.export import load_model, model_names, read_description
 
-        names = [name for name in read_description(self.folder)["models"] if name != "model"]
+        names = [name for name in model_names(read_description(self.folder)) if name != "model"]
         return {name: load_model(self.folder, name) for name in names}
 
 

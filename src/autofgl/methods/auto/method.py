@@ -164,15 +164,16 @@ class Auto(Method):
         certificate |= {"test_accuracy": figures.test_accuracy, "taken": taken}
         lines = client_lines(own)
         lines = [{**line, **self._told(own[line["name"]], candidates)} for line in lines]
-        models, specs, scalings = self._collected(choosing)
+        own_models = self._collected(choosing)
         outcome = Outcome(
             test_accuracy=figures.test_accuracy,
             val_accuracy=figures.val_accuracy,
             per_client=lines,
             spec=common.spec,
-            models={"model": common.weights, **models},
-            specs={"model": common.spec, **specs} if models else {},
-            scalings={"model": common.scaling, **scalings} if models else {},
+            models={"model": common.weights, **own_models["models"]},
+            specs={"model": common.spec, **own_models["specs"]} if own_models["models"] else {},
+            scalings={"model": common.scaling, **own_models["scalings"]},
+            ensembles=own_models["ensembles"],
             parameters=common.parameters,
             inference_s=common.inference_s,
             architecture=common.architecture,
@@ -191,14 +192,23 @@ class Auto(Method):
         )
         return detailed(outcome, self.settings, total, {})
 
-    def _collected(self, choosing: Choosing) -> tuple[dict[str, Any], ...]:
-        """Weights, specs and scalings of the clients' own models, if they hand them over."""
+    def _collected(self, choosing: Choosing) -> dict[str, dict[str, Any]]:
+        """The clients' own models, if they hand them over: several networks where one takes a mean
+        of them.
+        """
+        parts: dict[str, dict[str, Any]] = {
+            key: {} for key in ("models", "specs", "scalings", "ensembles")
+        }
         own = choosing.collect() if self.settings.collect_models else {}
-        first = {name: networks["0"] for name, networks in own.items()}
-        return tuple(
-            {name: one[key] for name, one in first.items()}
-            for key in ("weights", "spec", "scaling")
-        )
+        for client, networks in own.items():
+            names = [client] if len(networks) == 1 else [f"{client}/{at}" for at in networks]
+            for name, one in zip(names, networks.values(), strict=True):
+                parts["models"][name], parts["specs"][name] = one["weights"], one["spec"]
+                parts["scalings"][name] = one["scaling"]
+            if len(names) > 1:
+                temperatures = [one["temperature"] for one in networks.values()]
+                parts["ensembles"][client] = {"members": names, "temperatures": temperatures}
+        return parts
 
     def _told(self, own: Payload, candidates: list[Candidate]) -> dict[str, Any]:
         """What a client says of itself, where it does."""

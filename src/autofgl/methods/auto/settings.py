@@ -35,7 +35,7 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     """leaders to train fully, besides the baselines of the proof"""
     inits: Count = 1
     """draws of the initial weights from which each leader is trained in the finals"""
-    ensemble: Whole = 0
+    ensemble: Whole = 3
     """most finalists whose predictions may be averaged where validation says that it helps; 0 or 1:
     one network only"""
     collect_models: bool = False
