@@ -10,12 +10,14 @@ Clients hand in sums only, of n_i, n_i δ_i, n_i δ_i² and squared deviations, 
     σ² = Σ_i Σ_v (d_v - δ_i)² / Σ_i (n_i - 1)
     τ² = max(0, (Q - (k - 1) σ²) / (N - Σ_i n_i² / N))      Q = Σ n_i δ_i² - (Σ n_i δ_i)² / N
 
-(DerSimonian and Laird, "Meta-analysis in clinical trials", 1986), and each client takes the
-candidate with the lowest posterior mean::
+(DerSimonian and Laird, "Meta-analysis in clinical trials", 1986). The posterior of a client's true
+difference has mean and variance::
 
-    B_i δ_i + (1 - B_i) μ        B_i = τ² / (τ² + σ² / n_i)
+    B_i δ_i + (1 - B_i) μ        B_i σ² / n_i        B_i = τ² / (τ² + σ² / n_i)
 
-Where clients do not differ, τ² is 0 and all follow the federation.
+The client takes the candidate with the lowest mean plus standard deviation, if that is below 0:
+with many candidates one of them looks good by chance. Where clients do not differ, τ² is 0 and all
+follow the federation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,19 +93,22 @@ class Spread:
 
 def preferred(losses: Losses, lead: int, spread: Spread) -> int:
     """The candidate that a client takes; the federation's choice where it cannot tell."""
-    estimate = posterior(losses, lead, spread)
-    best = int(np.argmin(estimate))
-    return best if estimate[best] < estimate[lead] else lead
+    if not losses.shape[1]:
+        return lead
+    mean, deviation = posterior(losses, lead, spread)
+    bound = mean + deviation
+    best = int(np.argmin(bound))
+    return best if bound[best] < 0 else lead
 
 
-def posterior(losses: Losses, lead: int, spread: Spread) -> Any:
-    """The posterior mean of each candidate's difference from the federation's choice, ``[M]``."""
+def posterior(losses: Losses, lead: int, spread: Spread) -> tuple[Any, Any]:
+    """Mean and standard deviation of each candidate's difference from the federation's choice,
+    ``[M]`` each, as far as the client's own nodes tell.
+    """
     n = losses.shape[1]
-    if not n:
-        return np.asarray(spread.mean, np.float64)
-    own = (losses - losses[lead]).mean(1)
-    trust = spread.between / np.maximum(spread.between + spread.within / n, 1e-12)
-    return trust * own + (1 - trust) * spread.mean
+    own, noise = (losses - losses[lead]).mean(1), spread.within / n
+    trust = spread.between / np.maximum(spread.between + noise, 1e-12)
+    return trust * own + (1 - trust) * spread.mean, np.sqrt(trust * noise)
 
 
 def best_of(losses: Sequence[float], scores: Sequence[float], by_score: bool) -> int:
