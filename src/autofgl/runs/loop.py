@@ -175,11 +175,15 @@ def run_rounds(
     saved = method.round or -1  # round of the newest checkpoint: it is not written twice
     out_of_time = paced = interrupted = False
     recorder = Recorder(folder, method.round, method.rounds, title, console)
+
+    def ends_early(stop: list[int]) -> bool:
+        return method.ends_on_interrupt and stop == [signal.SIGINT] and not interrupted
+
     with recorder, _stop_request() as stop:
         if method.clients.private and not method.round:  # clients keep what their noise comes from
             _save(method, folder, watch, recorder)
         while True:
-            if method.ends_on_interrupt and stop == [signal.SIGINT] and not interrupted:
+            if ends_early(stop):
                 stop.clear()  # once more stops as everywhere else
                 interrupted = out_of_time = True
                 method.wrap_up()
@@ -201,7 +205,8 @@ def run_rounds(
             row |= _left_out(method.clients.dropped, before, row, console)
             folder.require()
             recorder.append(row)
-            if _save_if_due(method, folder, watch, recorder, bool(stop)):
+            leave = bool(stop) and not ends_early(stop)
+            if _save_if_due(method, folder, watch, recorder, leave):
                 saved = method.round
         if saved != method.round:
             _save(method, folder, watch, recorder)

@@ -147,9 +147,10 @@ def test_a_run_that_was_ended_goes_on_as_if_nothing_had_happened(
             os.kill(os.getpid(), signal.SIGTERM)
         return step(method)
 
-    with monkeypatch.context() as patch, pytest.raises(Interrupted):
-        patch.setattr(Auto, "step", ended)
+    monkeypatch.setattr(Auto, "step", ended)
+    with pytest.raises(Interrupted):
         autofgl.auto(small_clients, out=out, **TINY)
+    monkeypatch.setattr(Auto, "step", step)
     result = autofgl.resume(out, small_clients)
     assert result.figures["certificate"] == expected.figures["certificate"]
     names = ("model.safetensors", "certificate.json")
