@@ -32,7 +32,12 @@ def test_own_graphs_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         with pytest.raises(SystemExit) as stopped:
             main(words)
         assert stopped.value.code == 0, words
-    for path in ("runs/together/certificate.json", "runs/together/report.html", "runs/worth/compare.html", "bank.csv"):
+    for path in (
+        "runs/together/certificate.json",
+        "runs/together/report.html",
+        "runs/worth/compare.html",
+        "bank.csv",
+    ):
         assert (tmp_path / path).is_file()
 
 

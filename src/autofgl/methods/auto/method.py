@@ -163,7 +163,7 @@ class Auto(Method):
         figures = Metrics.of(scale_up(total["metrics"], self._bench.totals))
         certificate |= {"test_accuracy": figures.test_accuracy, "taken": taken}
         lines = client_lines(own)
-        lines = [{**line, **self._told(own[line["name"]], candidates)} for line in lines]
+        lines = [{**line, **self._own_words(own[line["name"]], candidates)} for line in lines]
         own_models = self._collected(choosing)
         outcome = Outcome(
             test_accuracy=figures.test_accuracy,
@@ -210,7 +210,7 @@ class Auto(Method):
                 parts["ensembles"][client] = {"members": names, "temperatures": temperatures}
         return parts
 
-    def _told(self, own: Payload, candidates: list[Candidate]) -> dict[str, Any]:
+    def _own_words(self, own: Payload, candidates: list[Candidate]) -> dict[str, Any]:
         """What a client says of itself, where it does."""
         if not own:
             return {}

@@ -27,7 +27,7 @@ _SGC = " ".join(f"{key}={value}" for key, value in FIXED[0].settings.items())
 
 
 @dataclass(frozen=True)
-class Row:
+class Proposal:
     """A recipe as text, why it is worth racing, and where."""
 
     recipe: str
@@ -46,30 +46,30 @@ def _mixed(look: Look) -> bool:
 
 
 #: In the order in which they begin.
-ROWS: tuple[Row, ...] = (
-    Row(FEDAVG, "the baseline of the proof"),
-    Row(LONER, "the baseline of the proof"),
-    Row("common: appnp; normalize_features=false", "neighbors are alike", _alike),
-    Row("common: gcn; normalize_features=false", "features as they are"),
-    Row("common: relu | - | identity", "neighbors say little", _mixed),
-    Row("common: sage; normalize_features=false", "tells a node from its neighbors"),
-    Row("alone: sage; normalize_features=false", "neighbors are unlike", _mixed),
-    Row("common: appnp", "neighbors are alike", _alike),
-    Row("alone: appnp; normalize_features=false", "alike neighbors", _alike),
-    Row("alone: relu | - | identity", "neighbors say little", _mixed),
-    Row("common: arma", "has a path around the neighbors", _mixed),
-    Row(f"common: sgc; {_SGC}", "few labels, alike neighbors", _alike),
-    Row("common: sage", "tells a node from its neighbors"),
-    Row("common: gcn; lr=0.03", "a larger step"),
-    Row("alone: gcn; normalize_features=false", "features as they are"),
-    Row("common: relu | - | identity", "no edges", _alike),
-    Row("common: gat", "weighs neighbors"),
-    Row("common: gatedgraph", "keeps a memory of the node", _mixed),
-    Row("common: relu | gin<0 | identity", "counts neighbors"),
+ROWS: tuple[Proposal, ...] = (
+    Proposal(FEDAVG, "the baseline of the proof"),
+    Proposal(LONER, "the baseline of the proof"),
+    Proposal("common: appnp; normalize_features=false", "neighbors are alike", _alike),
+    Proposal("common: gcn; normalize_features=false", "features as they are"),
+    Proposal("common: relu | - | identity", "neighbors say little", _mixed),
+    Proposal("common: sage; normalize_features=false", "tells a node from its neighbors"),
+    Proposal("alone: sage; normalize_features=false", "neighbors are unlike", _mixed),
+    Proposal("common: appnp", "neighbors are alike", _alike),
+    Proposal("alone: appnp; normalize_features=false", "alike neighbors", _alike),
+    Proposal("alone: relu | - | identity", "neighbors say little", _mixed),
+    Proposal("common: arma", "has a path around the neighbors", _mixed),
+    Proposal(f"common: sgc; {_SGC}", "few labels, alike neighbors", _alike),
+    Proposal("common: sage", "tells a node from its neighbors"),
+    Proposal("common: gcn; lr=0.03", "a larger step"),
+    Proposal("alone: gcn; normalize_features=false", "features as they are"),
+    Proposal("common: relu | - | identity", "no edges", _alike),
+    Proposal("common: gat", "weighs neighbors"),
+    Proposal("common: gatedgraph", "keeps a memory of the node", _mixed),
+    Proposal("common: relu | gin<0 | identity", "counts neighbors"),
 )
 
 
-def portfolio(look: Look, most: int) -> list[Row]:
+def portfolio(look: Look, most: int) -> list[Proposal]:
     """The rows whose recipes race, at most so many."""
     return [row for row in ROWS if row.when(look)][:most]
 
