@@ -5,7 +5,7 @@ client alone, federated averaging of a GCN and of APPNP, one GCN that every clie
 convolution across clients. `auto` has nothing but its budget. A client loses if it has less than
 alone and McNemar's test says so; here the mean of the differences is shown.
 
-Usage: python benchmarks/auto.py [--seeds 3] [--budget '60s cpu'] [--only cora-10 mixed …]
+Usage: python benchmarks/auto_baselines.py [--seeds 3] [--budget '60s cpu'] [--only cora-10 mixed …]
        [--data-root DIR] [--methods auto alone …] [--out rows.jsonl]
 """
 
