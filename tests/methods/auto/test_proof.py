@@ -47,3 +47,6 @@ def test_the_sentence() -> None:
     assert "the same as training alone" in sentence(
         {"alone": {**one, "only_ours": 0, "only_theirs": 0}}
     )
+    unlucky = {**one, "difference": -0.01, "p": 0.4}
+    assert "no better and no worse than training alone beyond" in sentence({"alone": unlucky})
+    assert "worse than training alone over all" in sentence({"alone": {**unlucky, "p": 0.01}})

@@ -85,18 +85,25 @@ def sentence(against: Mapping[str, Mapping[str, Any]]) -> str:
 def compare_in_words(what: str, one: Mapping[str, Any]) -> str:
     """How sites fare against one baseline."""
     sites, p = one["sites"], one["p"]
-    many = sites["better"] + sites["same"] + sites["worse"]
+    better, worse, sure = sites["better"], sites["worse"], sites["surely_worse"]
+    many = better + sites["same"] + worse
     points = f"{100 * one['difference']:+.1f} points, {p_text(p)}"
     if not one["only_ours"] and not one["only_theirs"]:
         return f"the same as {what} at every site"
-    text = f"better than {what} at {sites['better']} of {many} sites ({points})"
-    rest = many - sites["better"]
+    if one["difference"] <= 0 or not better:
+        if p < LEVEL:
+            return f"worse than {what} over all sites ({points})"
+        if sure:
+            return f"no better than {what} ({points}), and worse at {sure} of {many} sites"
+        return f"no better and no worse than {what} beyond chance ({points})"
+    text = f"better than {what} at {better} of {many} sites ({points})"
+    rest = many - better
     if not rest:
         return text
     others = "the other" if rest == 1 else f"the other {rest}"
-    if sites["surely_worse"]:
-        return f"{text}, worse at {sites['surely_worse']}"
-    if not sites["worse"]:
+    if sure:
+        return f"{text}, worse at {sure}"
+    if not worse:
         return f"{text}, as good at {others}"
     return f"{text}, no worse at {others} beyond chance"
 

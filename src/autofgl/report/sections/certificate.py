@@ -44,6 +44,7 @@ def certificate_section(run: RunRecord) -> Content:
         said,
         table_figure("The proof", Cells(headings, rows, numeric), note) if rows else None,
         _table("What the clients took", ("clients", "kind", "model"), taken),
+        _each_client(run),
         _look(run),
     ]
 
@@ -61,6 +62,22 @@ def _comparison(name: str, one: Mapping[str, Any]) -> list[Content]:
         f"{one.get('p', 1.0):.2g}",
         *(count(sites.get(key, 0)) for key in ("better", "same", "worse")),
     ]
+
+
+def _each_client(run: RunRecord) -> Safe | None:
+    """What each client took, and how it fares, where clients say so themselves."""
+    lines = [one for one in run.dicts("per_client") if "takes" in one]
+    keys = ["test_accuracy", *(f"{name}_test_accuracy" for name in _BASELINES)]
+    rows = [
+        [
+            text(one.get("name")),
+            *(percent(one[key]) if is_number(one.get(key)) else NOTHING for key in keys),
+            text(one.get("model")),
+        ]
+        for one in lines
+    ]
+    headings = ("client", "its model", *_BASELINES.values(), "what it took")
+    return _table("Each client on its own test nodes", headings, rows, frozenset({1, 2, 3, 4}))
 
 
 def _look(run: RunRecord) -> Safe | None:
