@@ -180,6 +180,20 @@ def test_odd_clients(small_clients: list[ClientGraph], odd: str) -> None:
     assert outcome.extra["look"]["unlabeled"] == {"empty": 1, "unlabeled": 1}.get(odd, 0)
 
 
+def test_a_client_that_was_away_gets_the_common_models(small_clients: list[ClientGraph]) -> None:
+    method = make("auto", small_clients, **{**TINY, "tune": 0, "trials": 0, "ensemble": 0})
+    method.setup()
+    to_the_end(method)
+    party = parties(method)["client-1"]
+    before = dict(party._shelf._candidates)
+    party._shelf.load_state({})
+    method.finish()
+    common = [name for name in party._shelf._candidates if name.endswith("+0")]
+    assert len(common) >= 2
+    for name in common:
+        assert np.allclose(party._shelf[name].logits, before[name].logits)
+
+
 def test_an_objective_decides(small_clients: list[ClientGraph]) -> None:
     method = make("auto", small_clients, objective="macro_f1", **TINY)
     method.setup()

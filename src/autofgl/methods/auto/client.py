@@ -25,21 +25,23 @@ from autofgl.runtime.sharing import Sharing
 from autofgl.tasks.counts import prediction_counts
 from autofgl.tasks.losses import tempered_losses
 
-_RATE = {"rate": "rated"}
+#: After the finals, whatever a client has taken part in of them.
+_RATE = {"rate": "rated", "inventory": "counted"}
 
 
 class AutoClient(RoundClient):
     """Serves all ways of sharing; keeps what the finalists predict, and takes what suits it."""
 
     operations: ClassVar[frozenset[str]] = RoundClient.operations | {
-        "look", "shelve", "rate", "choose", "decide", "prove", "hand_over",
+        "look", "shelve", "inventory", "restock", "rate", "choose", "decide", "prove", "hand_over",
     }  # fmt: skip
     phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
-        "new": {**RoundClient.phases["new"], "look": "new"},
+        "new": {**RoundClient.phases["new"], "look": "new", **_RATE},
         "started": {**RoundClient.phases["started"], **_RATE},
         "training": {**RoundClient.phases["training"], **_RATE},
         "concluded": {**RoundClient.phases["concluded"], "shelve": "shelved", **_RATE},
         "shelved": {"start": "started", "go_on": "training", "catch_up": "training", **_RATE},
+        "counted": {"restock": "counted", **_RATE},
         "rated": {"choose": "choosing"},
         "choosing": {"decide": "decided"},
         "decided": {"prove": "proven"},
@@ -86,6 +88,19 @@ class AutoClient(RoundClient):
         judged = self._judged([one[self._nodes[1]] for one in every])
         sums = {"tempered": np.stack(tempered) / COUNT_UNIT, **judged}
         return {"rated": self.contribute(f"{payload['name']}-shelf", sums)}
+
+    def inventory(self, payload: Payload) -> Payload:
+        """Which of some ``names`` are not here: this client was away when they were kept."""
+        return {"lacks": {name: True for name in payload["names"] if name not in self._shelf}}
+
+    def restock(self, payload: Payload) -> Payload:
+        """Keep common models that are not here: ``models``, a recipe and weights by name."""
+        for name, one in payload.get("models", {}).items():
+            if name not in self._shelf:
+                local = self._build({**one["recipe"], "trial": True}).local
+                local.load_weights(local.buffers() | one["weights"])
+                self._shelf.put(name, local)
+        return {}
 
     def rate(self, payload: Payload) -> Payload:
         """How good candidates are on the own validation nodes.

@@ -150,6 +150,7 @@ class Auto(Method):
         self._close_stage()
         choosing = Choosing(self.clients, self.settings, self._bench.totals, self.seed)
         every = [Candidate(**one) for one in self._candidates]
+        choosing.restock(self._bench.entrants)
         candidates, lead, votes = choosing.choose(every)
         named = self._baselines(every)
         total, own = choosing.prove(named)

@@ -23,6 +23,7 @@ from autofgl.runtime.metrics import SIZE
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import (
     METRICS,
+    NOTHING,
     OWN,
     SUM,
     WEIGHTS,
@@ -34,6 +35,7 @@ from autofgl.runtime.replies import (
     Number,
     Record,
     Scalar,
+    Truth,
 )  # fmt: skip
 from autofgl.seeding import numpy_generator
 from autofgl.tasks.figures import objective_value
@@ -153,6 +155,22 @@ class Choosing:
         votes = Array((len(entries),), -ROUNDING)
         total = self._clients.total("votes", replies, "votes", {"votes": votes})
         return candidates, lead, np.rint(total["votes"]).astype(int).tolist()
+
+    def restock(self, entrants: Sequence[Entrant]) -> None:
+        """Give the common models to clients that were away when the others kept them."""
+        common = {
+            f"{at}+0": {"recipe": recipe.to_payload(), "weights": one.finished.weights}
+            for at, one in enumerate(entrants)
+            if one.result and is_common(recipe := Recipe.parse(one.recipe))
+        }
+        form = Record({"lacks": Named(Truth())})
+        replies = self._clients.call("inventory", {"names": list(common)}, reply=form).ok
+        each = {
+            name: {"models": {key: common[key] for key in reply["lacks"] if key in common}}
+            for name, reply in replies.items()
+        }
+        if any(one["models"] for one in each.values()):
+            self._clients.call("restock", {}, each=each, reply=NOTHING)
 
     def prove(self, baselines: Mapping[str, Candidate]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The sum of what the clients found on test nodes, and their own words, if any."""
