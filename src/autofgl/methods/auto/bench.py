@@ -56,7 +56,7 @@ class Entrant:
         return self.ending not in ("waiting", "running")
 
     @property
-    def finished(self) -> FinalModel:
+    def model(self) -> FinalModel:
         """What is left of it."""
         return FinalModel(**self.result)
 

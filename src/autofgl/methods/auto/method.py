@@ -6,32 +6,25 @@ flags (:meth:`Auto.pace`), which a checkpoint has, so that a resumed run makes t
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation import Federation
-from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.auto.bench import Bench, FinalModel
+from autofgl.methods.auto.bench import Bench
 from autofgl.methods.auto.beyond import Beyond
 from autofgl.methods.auto.client import AutoClient
 from autofgl.methods.auto.lineup import entrants, first_in_line
 from autofgl.methods.auto.look import FORMS, Look
 from autofgl.methods.auto.portfolio import WAYS, is_common, portfolio
+from autofgl.methods.auto.result import baselines_of, common_model, outcome_of
 from autofgl.methods.auto.settings import BASELINES, AutoSettings
-from autofgl.methods.auto.verdicts import (
-    Candidate,
-    Choosing,
-    certificate_file,
-    figures_of,
-    shelve,
-)
+from autofgl.methods.auto.verdicts import Candidate, Choosing, shelve
 from autofgl.methods.fl_agcns.client import largest_searched
 from autofgl.runtime.details import detailed
 from autofgl.runtime.method import Method
-from autofgl.runtime.metrics import Metrics, scale_up
-from autofgl.runtime.outcome import Outcome, Row, client_lines
+from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SUM, Record
 from autofgl.runtime.rounds import RoundEngine
@@ -148,97 +141,20 @@ class Auto(Method):
     def finish(self) -> Outcome:
         """What the clients take, and the proof."""
         self._close_stage()
-        choosing = Choosing(self.clients, self.settings, self._bench.totals, self.seed)
-        every = [Candidate(**one) for one in self._candidates]
-        choosing.restock(self._bench.entrants)
-        candidates, lead, votes = choosing.choose(every)
-        named = self._baselines(every)
-        total, own = choosing.prove(named)
-        certificate = choosing.certificate(total, list(named))
-        taken = [
-            {**figures_of(one), "sites": sites}
-            for one, sites in zip(candidates, votes, strict=True)
-            if sites
-        ]
-        common = self._common(candidates)
-        figures = Metrics.of(scale_up(total["metrics"], self._bench.totals))
-        certificate |= {"test_accuracy": figures.test_accuracy, "taken": taken}
-        lines = client_lines(own)
-        lines = [{**line, **self._own_words(own[line["name"]], candidates)} for line in lines]
-        own_models = self._collected(choosing)
-        outcome = Outcome(
-            test_accuracy=figures.test_accuracy,
-            val_accuracy=figures.val_accuracy,
-            per_client=lines,
-            spec=common.spec,
-            models={"model": common.weights, **own_models["models"]},
-            specs={"model": common.spec, **own_models["specs"]} if own_models["models"] else {},
-            scalings={"model": common.scaling, **own_models["scalings"]},
-            ensembles=own_models["ensembles"],
-            parameters=common.parameters,
-            inference_s=common.inference_s,
-            architecture=common.architecture,
-            features=common.scaling,
-            files=certificate_file(certificate),
-            extra={
-                "certificate": certificate,
-                "look": self._look,
-                "stages": self._log,
-                "choice": figures_of(candidates[lead]),
-                "candidates": [figures_of(one) for one in candidates],
-                "best_round": common.best_round,
-                "val_loss": candidates[lead].loss,
-                "trials": self._selection.trials(),
-            },
-        )
-        return detailed(outcome, self.settings, total, {})
-
-    def _collected(self, choosing: Choosing) -> dict[str, dict[str, Any]]:
-        """The clients' own models, if they hand them over: several networks where one takes a mean
-        of them.
-        """
-        parts: dict[str, dict[str, Any]] = {
-            key: {} for key in ("models", "specs", "scalings", "ensembles")
+        bench = self._bench
+        choosing = Choosing(self.clients, self.settings, bench.totals, self.seed)
+        choosing.restock(bench.entrants)
+        chosen = choosing.choose([Candidate(**one) for one in self._candidates])
+        proof = choosing.prove(baselines_of(self._candidates, bench.entrants))
+        handed = choosing.collect() if self.settings.collect_models else {}
+        outcome = outcome_of(chosen, proof, common_model(chosen, bench.entrants), handed)
+        extra = {
+            **outcome.extra,
+            "look": self._look,
+            "stages": self._log,
+            "trials": self._selection.trials(),
         }
-        own = choosing.collect() if self.settings.collect_models else {}
-        for client, networks in own.items():
-            names = [client] if len(networks) == 1 else [f"{client}/{at}" for at in networks]
-            for name, one in zip(names, networks.values(), strict=True):
-                parts["models"][name], parts["specs"][name] = one["weights"], one["spec"]
-                parts["scalings"][name] = one["scaling"]
-            if len(names) > 1:
-                temperatures = [one["temperature"] for one in networks.values()]
-                parts["ensembles"][client] = {"members": names, "temperatures": temperatures}
-        return parts
-
-    def _own_words(self, own: Payload, candidates: list[Candidate]) -> dict[str, Any]:
-        """What a client says of itself, where it does."""
-        if not own:
-            return {}
-        tested = max(int(own["metrics"].reshape(3, 3)[2, 2]), 1)
-        beaten = {f"{name}_test_accuracy": count / tested for name, count in own["correct"].items()}
-        one = candidates[own["took"]] if own["took"] < len(candidates) else candidates[0]
-        return {"takes": one.kind, "model": one.label, **beaten}
-
-    def _common(self, candidates: list[Candidate]) -> FinalModel:
-        """The best network that all clients have alike."""
-        best = sorted((one for one in candidates if one.kind == "common"), key=lambda one: one.loss)
-        for one in best:
-            finished = self._bench.entrants[one.entrant].finished
-            if finished.weights:
-                return finished
-        raise AutoFGLError("no network that all clients share has come to a result: lower 'lr'")
-
-    def _baselines(self, every: list[Candidate]) -> dict[str, Candidate]:
-        """The candidate of each baseline: as trained, without fine-tuning."""
-        first = {one.entrant: one for one in reversed(every)}
-        roles = {
-            role: first[at]
-            for at, one in enumerate(self._bench.entrants)
-            for role in one.roles
-            if at in first
-        }
-        return {name: roles[name] for name in ("alone", "fedavg", "fixed") if name in roles}
+        return detailed(replace(outcome, extra=extra), self.settings, proof.total, {})
 
     def _pace_finals(self, spent: float) -> None:
         """Every finalist has its part of the time that is left."""

@@ -4,7 +4,6 @@ A *candidate* is a model that any client could take: a finalist as all clients h
 as each has fine-tuned it (``personal``), as each has trained it (``alone``), or a mean of some.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -63,6 +62,30 @@ class Candidate:
     loss: float = float("inf")
     accuracy: float = 0.0
     score: float = 0.0
+
+    def figures(self) -> dict[str, Any]:
+        """For ``result.json``."""
+        about = asdict(self)
+        return {key: about[key] for key in ("label", "kind", "loss", "accuracy", "score")}
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Candidates, the number of the federation's choice, and how many clients took each."""
+
+    candidates: list[Candidate]
+    lead: int
+    votes: list[int]
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What clients found on test nodes: sums, their own words (if any), and the certificate."""
+
+    totals: list[int]
+    total: dict[str, Any]
+    own: dict[str, Payload]
+    certificate: dict[str, Any]
 
 
 def judge_forms(settings: Any, nodes: int, many: int) -> dict[str, Form]:
@@ -139,8 +162,8 @@ class Choosing:
         self._totals = totals
         self._seed = seed
 
-    def choose(self, every: Sequence[Candidate]) -> tuple[list[Candidate], int, list[int]]:
-        """Candidates, the number of the federation's choice, and how many clients took each."""
+    def choose(self, every: Sequence[Candidate]) -> Chosen:
+        """Let every client take a candidate."""
         kept = worth_keeping(every)
         names = {member[0] for one in kept for member in one.members}
         forget = [one.members[0][0] for one in every if one.members[0][0] not in names]
@@ -154,12 +177,12 @@ class Choosing:
         replies = self._call("decide", spread.to_payload(), "votes")
         votes = Array((len(entries),), -ROUNDING)
         total = self._clients.total("votes", replies, "votes", {"votes": votes})
-        return candidates, lead, np.rint(total["votes"]).astype(int).tolist()
+        return Chosen(candidates, lead, np.rint(total["votes"]).astype(int).tolist())
 
     def restock(self, entrants: Sequence[Entrant]) -> None:
         """Give the common models to clients that were away when the others kept them."""
         common = {
-            f"{at}+0": {"recipe": recipe.to_payload(), "weights": one.finished.weights}
+            f"{at}+0": {"recipe": recipe.to_payload(), "weights": one.model.weights}
             for at, one in enumerate(entrants)
             if one.result and is_common(recipe := Recipe.parse(one.recipe))
         }
@@ -172,8 +195,8 @@ class Choosing:
         if any(one["models"] for one in each.values()):
             self._clients.call("restock", {}, each=each, reply=NOTHING)
 
-    def prove(self, baselines: Mapping[str, Candidate]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The sum of what the clients found on test nodes, and their own words, if any."""
+    def prove(self, baselines: Mapping[str, Candidate]) -> Proof:
+        """Compare what the clients took with baselines, on test nodes."""
         against = {name: one.members for name, one in baselines.items()}
         message = {"totals": self._totals, "against": against}
         form = Record({"proof": SUM, "own": _OWN})
@@ -186,7 +209,7 @@ class Choosing:
                 forms[f"{name}_{kind}"] = kind_form(kind, [self._totals[2]])
         total = self._clients.total("proof", replies, "proof", forms)
         own = {name: reply["own"] for name, reply in replies.items()}
-        return dict(total), own
+        return Proof(self._totals, dict(total), own, self._certificate(total, list(against)))
 
     def collect(self) -> Mapping[str, Payload]:
         """Every client's own model: its networks by number."""
@@ -199,7 +222,7 @@ class Choosing:
             for name, reply in self._clients.call("hand_over", {}, reply=form).ok.items()
         }
 
-    def certificate(self, total: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def _certificate(self, total: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """What ``certificate.json`` says of the comparisons."""
         tested, against = self._totals[2], {}
         for name in names:
@@ -230,14 +253,3 @@ class Choosing:
 
     def _call(self, op: str, message: Payload, key: str) -> Mapping[str, Payload]:
         return self._clients.call(op, message, reply=Record({key: SUM})).ok
-
-
-def certificate_file(certificate: Mapping[str, Any]) -> dict[str, bytes]:
-    """``certificate.json`` for the run folder."""
-    return {"certificate.json": (json.dumps(certificate, indent=2) + "\n").encode()}
-
-
-def figures_of(one: Candidate) -> dict[str, Any]:
-    """A candidate, for ``result.json``."""
-    about = asdict(one)
-    return {key: about[key] for key in ("label", "kind", "loss", "accuracy", "score")}
