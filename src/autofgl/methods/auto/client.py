@@ -79,7 +79,8 @@ class AutoClient(RoundClient):
             if epochs > done:
                 local.train(epochs - done, payload["round"] + epochs)
                 done = epochs
-            every.append(self._shelf.put(f"{payload['name']}+{epochs}", local))
+            outputs = local.logits() if epochs else self.sharing.predictions()
+            every.append(self._shelf.put(f"{payload['name']}+{epochs}", local, outputs))
         labels = torch.from_numpy(self._labels(1))
         tempered = [
             tempered_losses(torch.from_numpy(one[self._nodes[1]]), labels, WORST_LOSS)
@@ -99,7 +100,7 @@ class AutoClient(RoundClient):
             if name not in self._shelf:
                 local = self._build({**one["recipe"], "trial": True}).local
                 local.load_weights(local.buffers() | one["weights"])
-                self._shelf.put(name, local)
+                self._shelf.put(name, local, local.logits())
         return {}
 
     def rate(self, payload: Payload) -> Payload:

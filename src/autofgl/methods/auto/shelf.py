@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.device import fetch
@@ -38,9 +39,9 @@ class Shelf:
         self._shape = (nodes, classes)
         self._candidates: dict[str, ShelfModel] = {}
 
-    def put(self, name: str, local: LocalModel) -> Any:
-        """Keep a network as it is now; its predictions."""
-        logits = np.nan_to_num(fetch(local.logits()).astype(np.float32))
+    def put(self, name: str, local: LocalModel, outputs: Tensor) -> Any:
+        """Keep a network as it is now, with its outputs for all own nodes; its predictions."""
+        logits = np.nan_to_num(fetch(outputs).astype(np.float32))
         spec, scaling = local.spec.to_json(), local.settings.normalize_features
         self._candidates[name] = ShelfModel(logits, local.weights(), spec, scaling)
         return logits
