@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autofgl.methods.auto.choice import Spread, best_of, loss_moments, posterior, preferred
+from autofgl.methods.auto.verdicts import Candidate, means, worth_keeping
 from autofgl.runtime.clients import COUNT_UNIT
 
 RNG = np.random.default_rng(0)
@@ -77,3 +78,15 @@ def test_sums_are_in_units() -> None:
 def test_the_federations_choice() -> None:
     assert best_of([0.5, 0.4], [0.9, 0.8], by_score=False) == 1
     assert best_of([0.5, 0.4], [0.9, 0.8], by_score=True) == 0
+
+
+def test_means_are_of_the_best_of_each_finalist() -> None:
+    every = [
+        Candidate([[f"{at}+{epochs}", 1.0]], f"{at}+{epochs}", "common", at, loss)
+        for at, epochs, loss in [(0, 0, 0.5), (0, 5, 0.4), (1, 0, 0.6), (2, 0, 0.9)]
+    ]
+    labels = [one.label for one in means(every, 3)]
+    assert labels[:2] == ["mean of 0+5 and 1+0", "mean of 0+5 and 2+0"]
+    assert labels[3:] == ["mean of 0+5 and 1+0 and 2+0"]
+    assert means(every, 1) == []
+    assert [one.label for one in worth_keeping(every)] == ["0+0", "0+5", "1+0", "2+0"]

@@ -6,6 +6,7 @@ as each has fine-tuned it (``personal``), as each has trained it (``alone``), or
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ from autofgl.tasks.losses import TEMPERATURES
 _OWN = Record(
     {**OWN.fields, "metrics": METRICS, "took": WHOLE, "correct": Named(WHOLE)}, or_nothing=True
 )
+#: Of so many finalists means are tried, and so many means may be taken.
+MIXED, KEPT_MEANS = 4, 2
 #: Baselines in the order of the certificate.
 BASELINES = ("alone", "fedavg", "fixed")
 
@@ -139,17 +142,17 @@ def worth_keeping(every: Sequence[Candidate]) -> list[Candidate]:
 
 
 def means(every: Sequence[Candidate], most: int) -> list[Candidate]:
-    """Means of the best candidates, one of each finalist: of two, three and so on."""
+    """Means of two and more of the best finalists, each as it is best, in all combinations."""
     best: dict[int, Candidate] = {}
     for one in sorted(every, key=lambda one: one.loss):
         best.setdefault(one.entrant, one)
-    ranked = list(best.values())
+    ranked = list(best.values())[:MIXED]
     made = []
     for count in range(2, min(most, len(ranked)) + 1):
-        chosen = ranked[:count]
-        label = "mean of " + " and ".join(one.label for one in chosen)
-        members = [member for one in chosen for member in one.members]
-        made.append(Candidate(members, label, "ensemble", chosen[0].entrant))
+        for chosen in combinations(ranked, count):
+            label = "mean of " + " and ".join(one.label for one in chosen)
+            members = [member for one in chosen for member in one.members]
+            made.append(Candidate(members, label, "ensemble", chosen[0].entrant))
     return made
 
 
@@ -167,10 +170,13 @@ class Choosing:
         kept = worth_keeping(every)
         names = {member[0] for one in kept for member in one.members}
         forget = [one.members[0][0] for one in every if one.members[0][0] not in names]
-        candidates = [*kept, *means(kept, self._settings.ensemble)]
-        entries = [one.members for one in candidates]
-        self._rate(candidates, {"entries": entries, "forget": forget})
+        mixed = means(kept, self._settings.ensemble)
+        rated = [*kept, *mixed]
+        self._rate(rated, {"entries": [one.members for one in rated], "forget": forget})
         by_score = self._settings.objective != "accuracy"
+        mixed.sort(key=lambda one: (-one.score if by_score else 0.0, one.loss))
+        candidates = [*kept, *mixed[:KEPT_MEANS]]
+        entries = [one.members for one in candidates]
         losses, scores = [one.loss for one in candidates], [one.score for one in candidates]
         lead = best_of(losses, scores, by_score)
         spread = self._spread(entries, lead)
