@@ -47,6 +47,8 @@ def test_the_sentence() -> None:
     assert "the same as training alone" in sentence(
         {"alone": {**one, "only_ours": 0, "only_theirs": 0}}
     )
+    short = sentence({"alone": {**one, "cut_short": True}})
+    assert "than training alone (which the budget cut short) at 6" in short
     unlucky = {**one, "difference": -0.01, "p": 0.4}
     assert "no better and no worse than training alone beyond" in sentence({"alone": unlucky})
     assert "worse than training alone over all" in sentence({"alone": {**unlucky, "p": 0.01}})

@@ -38,7 +38,7 @@ class Entrant:
     """A training of the finals, what it is for, and what came of it.
 
     ``roles`` are ``leader`` and the names of baselines; ``ending``: waiting, running, done,
-    diverged, or skipped for want of time.
+    diverged, or skipped for want of time; ``cut_short`` if it had no time to come to its own end.
     """
 
     recipe: str
@@ -48,6 +48,7 @@ class Entrant:
     ending: str = "waiting"
     rounds: int = 0
     val_loss: float = math.inf
+    cut_short: bool = False
     result: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -191,6 +192,7 @@ class Bench:
         if training.diverged:
             one.ending = "diverged"
         else:
+            one.cut_short = not training.done
             outcome = training.finish()
             one.val_loss, one.ending, self.totals = training.best.loss, "done", training.totals
             one.result = asdict(

@@ -78,7 +78,11 @@ def sentence(against: Mapping[str, Mapping[str, Any]]) -> str:
     """The certificate in plain words: first against training alone."""
     words = {"alone": "training alone", "fedavg": "FedAvg with a GCN"}
     words["fixed"] = "the best fixed network"
-    said = [compare_in_words(words.get(name, name), one) for name, one in against.items()]
+    short = " (which the budget cut short)"
+    said = [
+        compare_in_words(words.get(name, name) + short * bool(one.get("cut_short")), one)
+        for name, one in against.items()
+    ]
     return "; ".join(said) + "." if said else "There was nothing to compare with."
 
 

@@ -55,7 +55,8 @@ BASELINES = ("alone", "fedavg", "fixed")
 class Candidate:
     """A model that a client could take, and its federated figures on validation nodes.
 
-    ``members`` are names on the clients' shelves, each with its temperature.
+    ``members`` are names on the clients' shelves, each with its temperature; ``cut_short`` if the
+    training had no time to come to its own end.
     """
 
     members: list[list[Any]]
@@ -65,6 +66,7 @@ class Candidate:
     loss: float = float("inf")
     accuracy: float = 0.0
     score: float = 0.0
+    cut_short: bool = False
 
     def figures(self) -> dict[str, Any]:
         """For ``result.json``."""
@@ -128,7 +130,8 @@ def shelve(
         label = f"{one.recipe}, then {after} epochs alone" if after else one.recipe
         best = int(np.argmin(row))
         members = [[f"{at}+{after}", TEMPERATURES[best]]]
-        made.append(Candidate(members, label, kind, at, float(row[best]), accuracy, score))
+        figures = (float(row[best]), accuracy, score, one.cut_short)
+        made.append(Candidate(members, label, kind, at, *figures))
     return made
 
 
@@ -215,7 +218,7 @@ class Choosing:
                 forms[f"{name}_{kind}"] = kind_form(kind, [self._totals[2]])
         total = self._clients.total("proof", replies, "proof", forms)
         own = {name: reply["own"] for name, reply in replies.items()}
-        return Proof(self._totals, dict(total), own, self._certificate(total, list(against)))
+        return Proof(self._totals, dict(total), own, self._certificate(total, baselines))
 
     def collect(self) -> Mapping[str, Payload]:
         """Every client's own model: its networks by number."""
@@ -228,12 +231,15 @@ class Choosing:
             for name, reply in self._clients.call("hand_over", {}, reply=form).ok.items()
         }
 
-    def _certificate(self, total: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    def _certificate(
+        self, total: Mapping[str, Any], baselines: Mapping[str, Candidate]
+    ) -> dict[str, Any]:
         """What ``certificate.json`` says of the comparisons."""
         tested, against = self._totals[2], {}
-        for name in names:
+        for name, one in baselines.items():
             rng = numpy_generator(self._seed, "bootstrap", name)
-            against[name] = comparison(total[f"against_{name}"], tested, rng)
+            against[name] = {"model": one.label, "cut_short": one.cut_short}
+            against[name] |= comparison(total[f"against_{name}"], tested, rng)
             for kind in objective_kinds(self._settings):
                 counts = from_units(kind, total[f"{name}_{kind}"])[0]
                 value = objective_value(self._settings.objective, counts)
