@@ -16,6 +16,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.auto.method import Auto
 from autofgl.methods.auto.portfolio import FEDAVG
 from autofgl.runs.export import model_names, read_description
+from autofgl.sites.join import keep_own_model
 from federations import die_in, empty_client, intercept, make, parties, to_the_end, without
 
 TINY: dict[str, Any] = {"recipes": 4, "trial_rounds": 4, "tune": 2, "trials": 2, "rounds": 6}
@@ -192,6 +193,19 @@ def test_a_client_that_was_away_gets_the_common_models(small_clients: list[Clien
     assert len(common) >= 2
     for name in common:
         assert np.allclose(party._shelf[name].logits, before[name].logits)
+
+
+def test_a_site_keeps_its_own_model(small_clients: list[ClientGraph], tmp_path: Path) -> None:
+    method = make("auto", small_clients, **{**TINY, "tune": 0, "trials": 0})
+    method.setup()
+    to_the_end(method)
+    party, graph = parties(method)["client-1"], small_clients[1]
+    keep_own_model(party, tmp_path / "early")
+    assert not (tmp_path / "early").exists()
+    method.finish()
+    keep_own_model(party, tmp_path / "model")
+    expected = party._shelf.log_probabilities(party._entries[party._chosen]).argmax(1)
+    assert np.array_equal(autofgl.predict(tmp_path / "model", graph).label, expected)
 
 
 def test_an_objective_decides(small_clients: list[ClientGraph]) -> None:

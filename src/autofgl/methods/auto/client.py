@@ -20,6 +20,7 @@ from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.details import detail_kinds, objective_kinds, to_units
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, masks_of
 from autofgl.runtime.metrics import scale_down
+from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.tasks.counts import prediction_counts
@@ -95,12 +96,16 @@ class AutoClient(RoundClient):
         return {"lacks": {name: True for name in payload["names"] if name not in self._shelf}}
 
     def restock(self, payload: Payload) -> Payload:
-        """Keep common models that are not here: ``models``, a recipe and weights by name."""
-        for name, one in payload.get("models", {}).items():
-            if name not in self._shelf:
-                local = self._build({**one["recipe"], "trial": True}).local
-                local.load_weights(local.buffers() | one["weights"])
-                self._shelf.put(name, local, local.logits())
+        """Keep a common model that is not here.
+
+        Payload, for those that lack it: its ``name``, a recipe's ``sharing``, ``network`` and
+        ``settings``, and its ``weights``.
+        """
+        if "name" in payload and payload["name"] not in self._shelf:
+            recipe = Recipe.from_payload(payload).to_payload()
+            local = self._build({**recipe, "trial": True}).local
+            local.load_weights(local.buffers() | payload["weights"])
+            self._shelf.put(payload["name"], local, local.logits())
         return {}
 
     def rate(self, payload: Payload) -> Payload:
@@ -169,12 +174,18 @@ class AutoClient(RoundClient):
         """The own model, if the settings of this client allow it."""
         if not self.settings.collect_models:
             raise Refused("a client's own model stays with it, unless collect_models is set")
-        models = {}
+        return {"models": self.own_networks()}
+
+    def own_networks(self) -> Payload:
+        """What this client has chosen, for its owner: networks by number; nothing before that."""
+        models: Payload = {}
+        if not self._entries:
+            return models
         for at, (name, temperature) in enumerate(self._entries[self._chosen]):
             one = self._shelf[name]
             about = {"scaling": one.scaling, "temperature": float(temperature)}
             models[str(at)] = {"weights": one.weights, "spec": one.spec, **about}
-        return {"models": models}
+        return models
 
     def _labels(self, mask: int) -> Any:
         return self.data.graph.y[self._nodes[mask]]

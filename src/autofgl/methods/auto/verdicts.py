@@ -191,18 +191,17 @@ class Choosing:
     def restock(self, entrants: Sequence[Entrant]) -> None:
         """Give the common models to clients that were away when the others kept them."""
         common = {
-            f"{at}+0": {"recipe": recipe.to_payload(), "weights": one.model.weights}
+            f"{at}+0": {**recipe.to_payload(), "weights": one.model.weights}
             for at, one in enumerate(entrants)
             if one.result and is_common(recipe := Recipe.parse(one.recipe))
         }
         form = Record({"lacks": Named(Truth())})
         replies = self._clients.call("inventory", {"names": list(common)}, reply=form).ok
-        each = {
-            name: {"models": {key: common[key] for key in reply["lacks"] if key in common}}
-            for name, reply in replies.items()
-        }
-        if any(one["models"] for one in each.values()):
-            self._clients.call("restock", {}, each=each, reply=NOTHING)
+        for key, message in common.items():  # one at a time: a site checks each recipe
+            short = [name for name, reply in replies.items() if key in reply["lacks"]]
+            if short:
+                each = {name: {"name": key, **message} for name in short}
+                self._clients.call("restock", {}, each=each, reply=NOTHING)
 
     def prove(self, baselines: Mapping[str, Candidate]) -> Proof:
         """Compare what the clients took with baselines, on test nodes."""
