@@ -51,6 +51,7 @@ def test_what_a_run_leaves(small_clients: list[ClientGraph], out: Path) -> None:
     assert "could not be shown" not in page
 
 
+@pytest.mark.slow
 def test_the_mode_changes_nothing_but_what_is_seen(small_clients: list[ClientGraph]) -> None:
     found = {}
     for secure in ("none", "shares"):
@@ -99,6 +100,7 @@ def test_the_clock_moves_it_on(small_clients: list[ClientGraph]) -> None:
         assert outcome.extra["certificate"]["against"]
 
 
+@pytest.mark.slow
 def test_the_shares_of_the_time(small_clients: list[ClientGraph]) -> None:
     method = make(
         "auto", small_clients, **{**TINY, "trial_rounds": 20, "rounds": 50, "patience": 0}
