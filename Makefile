@@ -7,9 +7,8 @@ CONSTRAINTS ?= constraints.txt
 export PIP_CONSTRAINT := $(abspath $(CONSTRAINTS))
 # Tests start many processes: what they import is compiled once, not in each of them.
 unexport PYTHONDONTWRITEBYTECODE
-# A search of about a minute: few networks of at most three layers.
-DEMO := layers=3 population=24 codes_per_step=8 weight_steps=4 search_lr=0.01 generations=20 warmup=10 \
-	trials=10 trial_rounds=15 finalists=1 rounds=100
+# About two minutes.
+DEMO := --dataset cora --clients 3 --partition metis --secure shares --budget 100s
 
 .PHONY: install demo test test-all docs bench dist clean
 
@@ -23,7 +22,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 demo: install
-	$(BIN)/autofgl run fl-agcns --dataset cora --clients 3 --partition metis --secure ckks --set $(DEMO)
+	$(BIN)/autofgl auto $(DEMO)
 
 test: install
 	$(BIN)/ruff check .

@@ -29,12 +29,17 @@ def test_own_graphs_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "make_graphs.py").write_text(script[1])
     runpy.run_path("make_graphs.py")
     found = commands(text)
-    assert [words[0] for words in found] == ["run", "compare", "predict"]
+    assert [words[0] for words in found] == ["auto", "compare", "predict"]
     for words in found:
         with pytest.raises(SystemExit) as stopped:
             main(words)
         assert stopped.value.code == 0, words
-    for path in ("runs/together/report.html", "runs/worth/compare.html", "bank.csv"):
+    for path in (
+        "runs/together/certificate.json",
+        "runs/together/report.html",
+        "runs/worth/compare.html",
+        "bank.csv",
+    ):
         assert (tmp_path / path).is_file()
 
 
@@ -78,6 +83,7 @@ def test_files_beside_the_equations_exist() -> None:
 def test_every_command_of_the_pages_is_known() -> None:
     """What a reader is told to type exists."""
     known = {
+        "auto",
         "run",
         "report",
         "watch",

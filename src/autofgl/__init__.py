@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from autofgl.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from autofgl.api import resume, run
+    from autofgl.api import auto, resume, run
     from autofgl.errors import AutoFGLError, UserError
     from autofgl.graphs.client_graph import ClientGraph
     from autofgl.graphs.datasets import load
@@ -27,6 +27,7 @@ __all__ = [
     "UserError",
     "as_clients",
     "as_graph",
+    "auto",
     "import_tables",
     "load",
     "load_graph",
@@ -41,7 +42,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "autofgl.api": ("resume", "run"),
+    "autofgl.api": ("auto", "resume", "run"),
     "autofgl.errors": ("AutoFGLError", "UserError"),
     "autofgl.graphs.client_graph": ("ClientGraph",),
     "autofgl.graphs.datasets": ("load",),

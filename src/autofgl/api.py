@@ -102,6 +102,41 @@ def run(
     return start_run(config, graphs, folder, console, Path(secret) if secret else None)
 
 
+def auto(
+    clients: "ClientsLike",
+    *,
+    budget: str | None = None,
+    secure: str = "shares",
+    objective: str = "accuracy",
+    **options: Any,
+) -> Result:
+    """Find the best model for every client, and prove it.
+
+    No method, network, rate or scaling has to be chosen: recipes race, the search goes on from the
+    best of them, and every client takes what suits it.
+
+    Args:
+        clients: As for :func:`run`.
+        budget: Time for all of it, such as ``10m``; without one the settings say how much is tried.
+        secure: How sums are protected.
+        objective: What is judged on validation nodes, such as ``macro_f1`` or ``auroc``.
+        **options: More for :func:`run`, settings included.
+
+    Returns:
+        The result: ``model`` is the common one, ``models["bank"]`` that of a client, and
+        ``figures["certificate"]`` the proof.
+
+    Example:
+        >>> import autofgl
+        >>> clients = autofgl.partition(autofgl.load("cora"), clients=3, seed=0)
+        >>> result = autofgl.auto(clients, budget="2m")  # doctest: +SKIP
+        >>> print(result.figures["certificate"]["sentence"])  # doctest: +SKIP
+    """
+    if options.get("engine", "inprocess") == "inprocess":
+        options.setdefault("collect_models", True)
+    return run("auto", clients, budget=budget, secure=secure, objective=objective, **options)
+
+
 def start_run(
     config: RunConfig,
     clients: "Sequence[ClientGraph]",

@@ -49,6 +49,8 @@ def execute(
         outcome = finished.outcome
         scaling = layers.method.normalize_features
         info = {"normalize_features": scaling if outcome.features is None else outcome.features}
+        info |= {"scalings": outcome.scalings} if outcome.scalings else {}
+        info |= {"ensembles": outcome.ensembles} if outcome.ensembles else {}
         if layers.data.directed:
             info["directed"] = True
         if data.weighted:

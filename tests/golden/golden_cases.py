@@ -17,6 +17,7 @@ _THRESHOLD = f"{_GA} mode=threshold threshold=0.95 model=gcn lr=0.3"
 _SFGNN = "sfgnn --partition dirichlet --set rounds=15 lr=0.05 collect_models=true"
 _TUNED = "asfgnn --partition labels --clients 2 --set rounds=8 trials=5 trial_rounds=6 startup=3"
 _TUNED += " collect_models=true tune_hidden=4,8"
+_AUTO = "auto --set rounds=12 trial_rounds=6 recipes=5 tune=3 trials=3 finalists=2 lr=0.05"
 _DDPG = (
     "fedgraph --set rounds=10 lr=0.05 sampler=ddpg batch=16 episodes=4 warm_up=2 episode_rounds=4"
 )
@@ -112,6 +113,8 @@ VARIANTS = {
     "asfgnn-grid": f"{_TUNED} searcher=grid joint=false tune_dropout=0,0.5"
     " tune_weight_decay=\"''\" tune_layers=1,2 tune_lr=\"''\" tune_hidden=8 --secure none",
     "asfgnn-pruning": f"{_TUNED} pruning=true trials=6 trial_rounds=14 --secure none",
+    "auto/none": f"{_AUTO} collect_models=true --secure none",
+    "auto/shares": _AUTO,
 }
 
 CASES: dict[str, str] = {
@@ -133,7 +136,7 @@ SLOW = {
     "graphfl-gcn", "graphfl-ga-threshold/shares", "asfgnn-random", "asfgnn-grid",
     "fl-random-loss", "fl-rl-loss", "fl-darts-steps", "fedgraph-ddpg-server",
     "fedgraph-policy", "graphfl-ga-parallel", "graphfl-ga-random", "graphfl-ga-rates",
-    "asfgnn-pruning",
+    "asfgnn-pruning", "auto/none",
 }  # fmt: skip
 SLOW -= {"fedavg/ckks", "graphfl-ga/ckks"}
 

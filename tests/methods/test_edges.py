@@ -24,6 +24,7 @@ TINY: dict[str, dict[str, str | float]] = {
     },
     "sfgnn": {"collect_models": True},
     "asfgnn": {"trials": 1, "trial_rounds": 1, "startup": 1, "collect_models": True},
+    "auto": {"recipes": 4, "trial_rounds": 1, "tune": 0, "trials": 0, "finalists": 1},
     "graphfl": {"inner_steps": 1, "adapt_steps": 1},
     "graphfl-ga": {"population": 2, "iterations": 1, "inner_steps": 1, "adapt_steps": 1},
 }  # fmt: skip

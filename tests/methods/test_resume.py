@@ -45,6 +45,7 @@ SMALL: dict[str, dict[str, str | float]] = {
     },
     "graphfl": {"inner_steps": 2, "adapt_steps": 2, "participation": 0.5, "new_clients": 1},
     "graphfl-ga": SMALL_GA,
+    "auto": {"recipes": 4, "trial_rounds": 2, "tune": 2, "trials": 2, "finalists": 1},
 }
 
 CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]

@@ -31,6 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "graphfl-ga": {**_META, "population": 3, "iterations": 2, "hidden": 4, "structure_after": 2},
     "sfgnn": {"collect_models": True, "chosen_by": "client"},
     "asfgnn": {**_TUNED, "collect_models": True, "joint": False},
+    "auto": {"recipes": 4, "trial_rounds": 2, "tune": 2, "trials": 2, "finalists": 2},
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from autofgl.sharing.across.client import AcrossClient
 _SEARCHES = {
     "candidates": 1, "candidate_rounds": 2, "finalists": 1, "generations": 1, "warmup": 1,
     "population": 6, "codes_per_step": 4, "trials": 1, "trial_rounds": 2, "startup": 1,
-    "episodes": 1, "episode_rounds": 2, "profile_rounds": 2, "iterations": 2,
+    "episodes": 1, "episode_rounds": 2, "profile_rounds": 2, "iterations": 2, "recipes": 4,
 }  # fmt: skip
 
 Vectors: TypeAlias = Mapping[str, npt.NDArray[Any]]

@@ -20,8 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     help="Search and train graph neural networks on graphs that may not be pooled.",
-    epilog="Example: autofgl run fedavg --dataset cora",
+    epilog="Example: autofgl auto --graphs bank.npz hospital.npz city.npz --budget 10m",
 )
+app.command("auto", epilog=run.AUTO_EXAMPLE)(run.auto_command)
 app.command("run", epilog=run.RUN_EXAMPLE)(run.run_command)
 app.command("import", epilog=tables.IMPORT_EXAMPLE)(tables.import_command)
 app.command("predict", epilog=predict.PREDICT_EXAMPLE)(predict.predict_command)

@@ -24,6 +24,7 @@ RUN_EXAMPLE = (
     "Example: autofgl run fedavg --dataset cora --clients 3 --set model=gcn lr=0.02, or: "
     "autofgl run fedavg --model my_net.py:MyNet"
 )
+AUTO_EXAMPLE = "Example: autofgl auto --graphs bank.npz hospital.npz city.npz --budget 10m"
 
 Dataset: TypeAlias = Annotated[
     str | None, typer.Option(help="Dataset (see autofgl datasets). [default: cora]")
@@ -67,6 +68,17 @@ Device: TypeAlias = Annotated[
     str | None,
     typer.Option(help="Where networks compute: auto, cpu, cuda or mps. [default: auto]"),
 ]
+Engine: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Where clients run: inprocess, or nvflare for one process per client with "
+        "mutual TLS. [default: inprocess]"
+    ),
+]
+Time: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Start no round after this time, e.g. 90s, 1h30m or '10m cpu'."),
+]
 Secret: TypeAlias = Annotated[
     Path | None,
     typer.Option(
@@ -91,10 +103,7 @@ def run_command(
     partition: Partition = None,
     secure: SecureMode = None,
     seed: Seed = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(help="Start no round after this time, e.g. 90s, 1h30m or '10m cpu'."),
-    ] = None,
+    budget: Time = None,
     model: Annotated[
         str | None,
         typer.Option(
@@ -105,13 +114,7 @@ def run_command(
     set_: Set = None,
     dp: Privacy = None,
     config: ConfigFile = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            help="Where clients run: inprocess, or nvflare for one process per client with "
-            "mutual TLS. [default: inprocess]"
-        ),
-    ] = None,
+    engine: Engine = None,
     device: Device = None,
     data_root: DataRoot = None,
     out: Out = None,
@@ -123,6 +126,57 @@ def run_command(
     given |= {"data_root": data_root, "clients": clients, "seed": seed, "engine": engine}
     given |= {"partition": partition, "secure": secure, "budget": budget, "settings": set_ or None}
     given |= {"dp": dp or None, "model": model, "device": device}
+    _run_or_resume(given, config, out, resume, secret)
+
+
+def auto_command(
+    dataset: Dataset = None,
+    graphs: Graphs = None,
+    clients: Clients = None,
+    partition: Partition = None,
+    secure: Annotated[
+        str | None, typer.Option(help="Secure sums: none, shares or ckks. [default: shares]")
+    ] = None,
+    seed: Seed = None,
+    budget: Time = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What is judged on validation nodes: accuracy, balanced_accuracy, macro_f1, "
+            "auroc or average_precision. [default: accuracy]"
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Settings: key=value … (see autofgl methods auto)."),
+    ] = None,
+    config: ConfigFile = None,
+    engine: Engine = None,
+    device: Device = None,
+    data_root: DataRoot = None,
+    out: Out = None,
+    resume: Resume = None,
+    secret: Secret = None,
+) -> None:
+    """Find the best model for every client, and prove it: a race, a search, a certificate."""
+    given: dict[str, Any] = {"dataset": dataset, "graphs": graphs or None, "clients": clients}
+    given |= {"data_root": data_root, "seed": seed, "engine": engine, "device": device}
+    given |= {"partition": partition, "secure": secure, "budget": budget}
+    settings = [*(set_ or []), *([f"objective={objective}"] if objective else [])]
+    if resume is None:
+        if (engine or "inprocess") == "inprocess":  # all clients are here
+            settings = ["collect_models=true", *settings]
+        given["method"] = "auto"
+    _run_or_resume({**given, "settings": settings or None}, config, out, resume, secret)
+
+
+def _run_or_resume(
+    given: dict[str, Any],
+    config: Path | None,
+    out: Path | None,
+    resume: Path | None,
+    secret: Path | None,
+) -> None:
     given = {key: value for key, value in given.items() if value is not None}
     if resume is None:
         show_result(_start(given, config, out, secret))

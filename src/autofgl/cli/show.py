@@ -114,6 +114,8 @@ def show_result(finished: "Result") -> None:
     spec = spec_from_json(read_description(finished.folder)["network"])
     if isinstance(spec, SearchedSpec):
         show_line(architecture_tree(spec.parsed(), spec.fusion))
+    if "certificate" in figures:
+        show_certificate(figures["certificate"])
     show_line(
         f"{figures['method'].rpartition(':')[2]}: test accuracy {figures['test_accuracy']:.4f}, "
         f"validation {figures['val_accuracy']:.4f}, {figures['rounds']} rounds "
@@ -126,6 +128,19 @@ def show_result(finished: "Result") -> None:
     report = finished.folder / REPORT
     if report.exists():
         show_line(f"report: {report}")
+
+
+def show_certificate(certificate: "Mapping[str, Any]") -> None:
+    """What the clients took, and how it compares with each baseline."""
+    taken = [(str(one["sites"]), one["kind"], one["label"]) for one in certificate["taken"]]
+    show_table(console(), ("clients", "takes", "model"), taken)
+    rows = []
+    for name, one in certificate["against"].items():
+        low, high = (f"{100 * bound:+.1f}" for bound in one["interval"])
+        difference = f"{100 * one['difference']:+.1f} ({low} to {high})"
+        rows.append((name, f"{one['test_accuracy']:.4f}", difference, f"{one['p']:.3g}"))
+    show_table(console(), ("against", "test accuracy", "difference, points", "p"), rows)
+    show_line(certificate["sentence"])
 
 
 def privacy_line(spent: "Mapping[str, Any]") -> str:

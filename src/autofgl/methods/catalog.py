@@ -42,6 +42,7 @@ _HOMES = {
     "graphfl-ga": ("graphfl.method:GraphFLGA", "graphfl.settings:GraphFLGASettings"),
     "sfgnn": ("asfgnn.method:SFGNN", "asfgnn.settings:SFGNNSettings"),
     "asfgnn": ("asfgnn.method:ASFGNN", "asfgnn.settings:ASFGNNSettings"),
+    "auto": ("auto.method:Auto", "auto.settings:AutoSettings"),
 }
 _SUMMARIES = {
     "centralized": "one network on the pooled graph; not private",
@@ -56,6 +57,7 @@ _SUMMARIES = {
     "graphfl-ga": "graphfl with clients that configure themselves",
     "sfgnn": "own message passing for each client, one discriminator for all",
     "asfgnn": "SFGNN with hyperparameters tuned by Bayesian optimization",
+    "auto": "the best model for every client, with a proof: a race over all of these",
 }
 #: How clients learn together, and who chooses what is trained.
 _PARTS = {
@@ -71,6 +73,7 @@ _PARTS = {
     "graphfl-ga": ("meta", "genetic algorithm in each client"),
     "sfgnn": ("own encoder, common head", "–"),
     "asfgnn": ("own encoder, common head", "Bayesian optimization"),
+    "auto": ("any, chosen for each client", "race, then variations and evolution"),
 }
 METHODS: dict[str, MethodEntry] = {
     name: MethodEntry(
@@ -78,7 +81,7 @@ METHODS: dict[str, MethodEntry] = {
         settings if settings.startswith("autofgl.") else f"autofgl.methods.{settings}",
         _SUMMARIES[name],
         *_PARTS[name],
-        secure="shares" if name in ("sfgnn", "asfgnn") else "none",
+        secure="shares" if name in ("sfgnn", "asfgnn", "auto") else "none",
         sums_securely=name not in ("centralized", "separate"),
     )
     for name, (home, settings) in _HOMES.items()

@@ -193,6 +193,25 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
         Learns("server, besides", "the score of every trial; it proposes all hyperparameters"),
         _SFGNN[2],
     ),
+    "auto": (
+        Learns(
+            "server",
+            "sums over the clients that describe the federation (nodes, edges, training nodes of "
+            "each class, edges between equal labels, kinds of features, how unlike the mixes of "
+            "classes are; how many clients lack labels, have one class, have edges to others); "
+            "of every recipe the federated figures in each round; of the candidates sums and sums "
+            "of squares of the clients' losses; how many clients take each candidate, and at how "
+            "many the result is better or worse than a baseline; the common weights of each "
+            "finalist; with `collect_models` each client's own model",
+            none=f"{_UPDATES}, which candidate each client takes and how it compares",
+        ),
+        Learns(
+            "clients",
+            "the recipes and the summed updates; the federated figures of the candidates; how "
+            "much candidates differ between clients",
+        ),
+        _NOBODY,
+    ),
 }
 
 #: What each party learns, by method. Where clients sum, all methods count predictions alike.

@@ -75,7 +75,24 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     Raises:
         UserError: There is no model, it is damaged, or ``name`` must be given.
     """
-    return load_network(folder, name).as_module()
+    folder = Path(folder)
+    description = read_description(folder)
+    chosen = _choose(model_names(description), name)
+    mean = description.get("ensembles", {}).get(chosen)
+    if mean is None:
+        return load_network(folder, chosen).as_module()
+
+    from autofgl.nn.models.mean import MeanNetwork
+
+    networks = [load_network(folder, member).as_module() for member in mean["members"]]
+    return MeanNetwork(networks, mean["temperatures"]).eval()
+
+
+def model_names(description: dict[str, Any]) -> list[str]:
+    """Names by which :func:`load_model` knows the models; a mean of several networks has one."""
+    means = description.get("ensembles", {})
+    members = {member for mean in means.values() for member in mean["members"]}
+    return sorted({*description["models"], *means} - members)
 
 
 def load_network(folder: str | Path, name: str | None = None) -> "GNN":
@@ -91,7 +108,7 @@ def load_network(folder: str | Path, name: str | None = None) -> "GNN":
 
     network = description.get("networks", {}).get(chosen, description["network"])
     model = empty_network(spec_from_json(network))
-    model.scales_features = description["normalize_features"]
+    model.scales_features = scaling_of(description, chosen)
     path = folder / "model.safetensors"
     data = Manifest.read(folder).content(path.name)
     try:
@@ -103,10 +120,17 @@ def load_network(folder: str | Path, name: str | None = None) -> "GNN":
     return model.eval()
 
 
+def scaling_of(description: dict[str, Any], name: str) -> Any:
+    """How features are scaled for one of the networks."""
+    return description.get("scalings", {}).get(name, description["normalize_features"])
+
+
 def _choose(names: list[str], name: str | None) -> str:
     if not names:
         way = "run it again with --set collect_models=true"
         raise UserError(f"the networks of this run stayed with their clients: {way}")
+    if name is None and "model" in names:
+        return "model"
     if name is None and len(names) == 1:
         return names[0]
     if name not in names:
@@ -178,17 +202,24 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
     if graph.num_features != width:
         wrong = f"{graph.name} has {graph.num_features} features per node"
         raise UserError(f"{wrong}, the model needs {width}")
-    model = load_network(folder, client)
+    chosen = _choose(model_names(description), client)
+    mean = description.get("ensembles", {}).get(chosen)
+    members = mean["members"] if mean else [chosen]
+    temperatures = mean["temperatures"] if mean else [1.0]
 
     import torch
 
     from autofgl.nn.features import InputFeatures
     from autofgl.nn.structure import Structure
 
-    features = InputFeatures.from_client(graph.x)
-    features = features.scaled(description["normalize_features"])
+    features, structure = InputFeatures.from_client(graph.x), Structure.from_client(graph)
+    each = []
     with torch.no_grad():
-        probabilities = model(features, Structure.from_client(graph)).softmax(1)
+        for member, temperature in zip(members, temperatures, strict=True):
+            scaled = features.scaled(scaling_of(description, member))
+            model = load_network(Path(folder), member)
+            each.append((model(scaled, structure) / temperature).softmax(1))
+    probabilities = torch.stack(each).mean(0)
     confidence, label = probabilities.max(1)
     labeled = graph.y >= 0
     hits = label.numpy()[labeled] == graph.y[labeled]

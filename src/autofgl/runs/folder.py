@@ -192,6 +192,14 @@ class Result:
 
         return load_model(self.folder)
 
+    @cached_property
+    def models(self) -> "dict[str, nn.Module]":
+        """The networks of the clients by name, where they have their own and handed them over."""
+        from autofgl.runs.export import load_model, model_names, read_description
+
+        names = [name for name in model_names(read_description(self.folder)) if name != "model"]
+        return {name: load_model(self.folder, name) for name in names}
+
 
 def read_config_file(path: Path, may_be_empty: bool = False) -> dict[str, Any]:
     """The keys of a YAML configuration file; it may have none only where that means something."""

@@ -147,7 +147,9 @@ def _stop_request() -> Iterator[list[int]]:
 
 @dataclass(frozen=True)
 class Finished:
-    """What the loop leaves for ``result.json``; a run is stopped by rounds, patience or budget."""
+    """What the loop leaves for ``result.json``; a run is stopped by rounds, patience, budget or
+    interrupt.
+    """
 
     outcome: Outcome
     wall_s: float
@@ -171,12 +173,22 @@ def run_rounds(
     """
     watch = _begin(method, folder, console)
     saved = method.round or -1  # round of the newest checkpoint: it is not written twice
-    out_of_time = paced = False
+    out_of_time = paced = interrupted = False
     recorder = Recorder(folder, method.round, method.rounds, title, console)
+
+    def ends_early(stop: list[int]) -> bool:
+        return method.ends_on_interrupt and stop == [signal.SIGINT] and not interrupted
+
     with recorder, _stop_request() as stop:
         if method.clients.private and not method.round:  # clients keep what their noise comes from
             _save(method, folder, watch, recorder)
         while True:
+            if ends_early(stop):
+                stop.clear()  # once more stops as everywhere else
+                interrupted = out_of_time = True
+                method.wrap_up()
+                _save(method, folder, watch, recorder)
+                _announce_end(console)
             if budget is not None:
                 spent = watch.spent(budget)
                 changed = method.pace(spent)
@@ -193,13 +205,21 @@ def run_rounds(
             row |= _left_out(method.clients.dropped, before, row, console)
             folder.require()
             recorder.append(row)
-            if _save_if_due(method, folder, watch, recorder, bool(stop)):
+            leave = bool(stop) and not ends_early(stop)
+            if _save_if_due(method, folder, watch, recorder, leave):
                 saved = method.round
         if saved != method.round:
             _save(method, folder, watch, recorder)
         by_itself = "rounds" if method.round >= method.rounds else "patience"
         stopped_by = "budget" if out_of_time or paced else by_itself
+        stopped_by = "interrupt" if interrupted else stopped_by
         return Finished(method.finish(), watch.wall_s, stopped_by)
+
+
+def _announce_end(console: Console | None) -> None:
+    if console is not None:
+        line = "ending with the best so far; Ctrl-C again saves and stops instead"
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _begin(method: Method, folder: RunFolder, console: Console | None) -> Stopwatch:

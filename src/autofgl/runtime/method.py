@@ -45,6 +45,8 @@ class Method(ABC):
     sums_securely: ClassVar[bool] = True
     #: Whether it pools the clients' graphs, so that it cannot run across sites.
     pools: ClassVar[bool] = False
+    #: Whether Ctrl-C asks for the best so far; otherwise it saves and stops.
+    ends_on_interrupt: ClassVar[bool] = False
 
     def __init__(
         self, federation: Federation, settings: Any, seed: int, secure: str = "none"

@@ -33,6 +33,9 @@ class Outcome:
         objective: What was compared on validation nodes.
         metrics: Figures of validation and of test nodes by name; none with differential privacy.
         features: How features are scaled, where a search chose it.
+        scalings: The same for each of the networks in ``models``, where they differ.
+        ensembles: Means of some of the networks in ``models``, by name: ``members`` and their
+            ``temperatures``.
     """
 
     test_accuracy: float
@@ -49,6 +52,8 @@ class Outcome:
     objective: str = "accuracy"
     metrics: dict[str, Any] = field(default_factory=dict)
     features: str | bool | None = None
+    scalings: dict[str, str | bool] = field(default_factory=dict)
+    ensembles: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def score(self) -> float:

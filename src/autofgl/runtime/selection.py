@@ -30,7 +30,8 @@ FINALS_FROM = 0.8
 class Selection(Saved):
     """Races recipes for so many ``rounds`` at most, then up to ``tune`` with other settings.
 
-    ``final_recipe`` says what is trained to the end in place of a recipe.
+    ``final_recipe`` says what is trained to the end in place of a recipe; ``kept`` trainings stay
+    parked, the finalists if nobody says how many, the first of what ``order`` makes of the best.
     """
 
     saved = ("race", "finals", "_tuned", "_base", "hurried")
@@ -41,13 +42,16 @@ class Selection(Saved):
         rounds: int,
         tune: int,
         final_recipe: Callable[[Recipe], Recipe] = lambda recipe: recipe,
+        kept: int | None = None,
+        order: Callable[[Sequence[Entry]], Sequence[Entry]] | None = None,
     ) -> None:
         self._method = method
         self._settings = method.settings
         self._tune = tune
         self._rounds = rounds
         self._final_recipe = final_recipe
-        self.race = Race(self._trial, rounds, self._settings.finalists, contenders)
+        kept = self._settings.finalists if kept is None else kept
+        self.race = Race(self._trial, rounds, kept, order or contenders)
         self.finals = Finals(self._final, self._settings.inits)
         self._tuned = 0
         self._base = ""

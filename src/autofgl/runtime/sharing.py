@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
@@ -105,6 +106,12 @@ class SharingClient(ABC):
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the final weights."""
         return self.figures(payload)
+
+    def predictions(self) -> Tensor:
+        """Outputs of the final weights for all own nodes, ``[n, classes]``, once the training is
+        concluded.
+        """
+        return self.local.logits()
 
     def details(self) -> dict[str, Any]:
         """Counted predictions of the final weights on validation and test nodes."""

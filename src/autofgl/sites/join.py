@@ -136,7 +136,7 @@ class LocalSite:
             party = make(own)
         _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
                   len(context.parties), asked.secure)  # fmt: skip
-        return PolicedParty(party, run.check_recipe, sent)
+        return PolicedParty(party, run.check_recipe, sent, folder / f"{self._config.name}.model")
 
     def _provide(self, settings: Any) -> None:
         """Have what the settings name from outside stand for this site's own code, if allowed."""
@@ -237,10 +237,17 @@ class SentBytes:
 class PolicedParty(Party):
     """Hands every call on to a party, once the policy has nothing against it."""
 
-    def __init__(self, party: Party, check: Callable[[Recipe], None], sent: SentBytes) -> None:
+    def __init__(
+        self,
+        party: Party,
+        check: Callable[[Recipe], None],
+        sent: SentBytes,
+        keep: Path | None = None,
+    ) -> None:
         self._party = party
         self._check = check
         self._sent = sent
+        self._keep = keep
 
     def handle(self, op: str, payload: Payload, by_peer: bool = False) -> Payload:
         """Answer, unless a recipe or the answer's size breaks a rule."""
@@ -252,6 +259,8 @@ class PolicedParty(Party):
             self._check(recipe)
         reply = self._party.handle(op, payload, by_peer)
         self._sent.add(encoded_size(reply))
+        if op == "prove" and self._keep is not None:
+            keep_own_model(self._party, self._keep)
         return reply
 
     def state(self) -> Payload:
@@ -261,6 +270,25 @@ class PolicedParty(Party):
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._party.load_state(state)
+
+
+def keep_own_model(party: Party, folder: Path) -> None:
+    """Leave the model that a party has chosen for itself at its site, as in a run folder."""
+    from autofgl.methods.auto.client import AutoClient
+    from autofgl.methods.auto.result import own_models
+    from autofgl.runs.export import save_models
+
+    if not isinstance(party, AutoClient):
+        return
+    parts = own_models({"model": party.own_networks()})
+    if not parts["models"]:
+        return
+    first = next(iter(parts["models"]))
+    info = {"normalize_features": parts["scalings"][first], "scalings": parts["scalings"]}
+    info |= {"ensembles": parts["ensembles"]} if parts["ensembles"] else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    save_models(folder, parts["models"], parts["specs"][first], info, parts["specs"])
+    _log.info("this site's own model is in %s", folder)
 
 
 def _read_count(note: Path) -> int:

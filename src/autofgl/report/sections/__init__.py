@@ -3,7 +3,7 @@
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.page import Section, element, to_markup
 from autofgl.report.record import RunRecord
-from autofgl.report.sections import curves, overview, predictions, search
+from autofgl.report.sections import certificate, curves, overview, predictions, search
 
 
 def run_sections(run: RunRecord) -> list[Section]:
@@ -13,6 +13,8 @@ def run_sections(run: RunRecord) -> list[Section]:
     """
     searched = isinstance(run.network, SearchedSpec)
     parts = {
+        "Certificate": certificate.certificate_section,
+        "Timeline": certificate.timeline_section,
         "Best architecture" if searched else "Network": overview.network_section,
         "Curves": curves.curves_section,
         "Predictions": predictions.predictions_section,

@@ -12,6 +12,7 @@ from autofgl.report.charts.network import draw_network, network_svg
 from autofgl.report.numbers import NOTHING, Format, bytes_, count, is_number, percent, seconds, text
 from autofgl.report.page import Content, Safe, element, rich_text, scroll_region
 from autofgl.report.record import Row, RunRecord, only_dicts, pairs
+from autofgl.report.sections.certificate import SHOWN
 
 #: Main figures: key of the result, what it is called, how it is written.
 _MAIN: tuple[tuple[str, str, Format], ...] = (
@@ -40,7 +41,7 @@ _ELSEWHERE = frozenset(
     {
         "per_client", "traffic", "hyperparameters", "versions", "architecture", "finalists", "top",
         "trials", "front", "importance", "method", "dataset", "clients", "partition", "secure",
-        "seed", "dp", "objective", "metrics", *(key for key, _, _ in _MAIN),
+        "seed", "dp", "objective", "metrics", *SHOWN, *(key for key, _, _ in _MAIN),
     }
 )  # fmt: skip
 

@@ -1,0 +1,84 @@
+"""Recipes worth racing, by what the federation is like.
+
+A way of learning together takes part by its line in :data:`WAYS` and by recipes in :data:`ROWS`. A
+recipe has a reason and a condition on the look. Those that cost little come first, so that a run
+that is cut short has them. Every federation gets the baselines of the proof.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from autofgl.methods.auto.look import Look
+from autofgl.methods.fl_agcns.portfolio import FIXED
+from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.sharing import Sharing
+from autofgl.sharing.alone_rounds import ALONE
+from autofgl.sharing.common import COMMON
+
+#: Ways of learning together, by the names that recipes call them.
+WAYS: Mapping[str, Sharing] = {"common": COMMON, "alone": ALONE}
+#: Ways in which every client ends with the same network, which it may then fine-tune.
+COMMON_WAYS = frozenset({"common"})
+
+#: The baselines of the proof: federated averaging of a GCN, and each client alone.
+FEDAVG, LONER = "common: gcn", "alone: gcn"
+
+_SGC = " ".join(f"{key}={value}" for key, value in FIXED[0].settings.items())
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A recipe as text, why it is worth racing, and where."""
+
+    recipe: str
+    why: str
+    when: Callable[[Look], bool] = lambda _: True
+
+
+def _alike(look: Look) -> bool:
+    """Whether neighbors tell a node's class."""
+    return look.homophilous
+
+
+def _mixed(look: Look) -> bool:
+    """Whether neighbors say little, or the opposite."""
+    return not look.homophilous
+
+
+#: In the order in which they begin.
+ROWS: tuple[Proposal, ...] = (
+    Proposal(FEDAVG, "the baseline of the proof"),
+    Proposal(LONER, "the baseline of the proof"),
+    Proposal("common: appnp; normalize_features=false", "neighbors are alike", _alike),
+    Proposal("common: gcn; normalize_features=false", "features as they are"),
+    Proposal("common: relu | - | identity", "neighbors say little", _mixed),
+    Proposal("common: sage; normalize_features=false", "tells a node from its neighbors"),
+    Proposal("alone: sage; normalize_features=false", "neighbors are unlike", _mixed),
+    Proposal("common: appnp", "neighbors are alike", _alike),
+    Proposal("alone: appnp; normalize_features=false", "alike neighbors", _alike),
+    Proposal("alone: relu | - | identity", "neighbors say little", _mixed),
+    Proposal("common: arma", "has a path around the neighbors", _mixed),
+    Proposal(f"common: sgc; {_SGC}", "few labels, alike neighbors", _alike),
+    Proposal("common: sage", "tells a node from its neighbors"),
+    Proposal("common: gcn; lr=0.03", "a larger step"),
+    Proposal("alone: gcn; normalize_features=false", "features as they are"),
+    Proposal("common: relu | - | identity", "no edges", _alike),
+    Proposal("common: gat", "weighs neighbors"),
+    Proposal("common: gatedgraph", "keeps a memory of the node", _mixed),
+    Proposal("common: relu | gin<0 | identity", "counts neighbors"),
+)
+
+
+def portfolio(look: Look, most: int) -> list[Proposal]:
+    """The rows whose recipes race, at most so many."""
+    return [row for row in ROWS if row.when(look)][:most]
+
+
+def is_common(recipe: Recipe) -> bool:
+    """Whether all clients end with the same network."""
+    return (recipe.sharing or "common") in COMMON_WAYS
+
+
+def is_fixed(recipe: Recipe) -> bool:
+    """Whether it trains a fixed network for all clients."""
+    return is_common(recipe) and "|" not in recipe.network

@@ -1,0 +1,61 @@
+"""Settings of ``auto``. All of them have defaults that need no thought."""
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from autofgl.methods.fl_agcns.settings import SpaceSettings
+from autofgl.runtime.settings import Count, FederatedTraining, SelectionSettings, Whole
+from autofgl.search.halving import bracket_rounds
+from autofgl.secure.accountant import Releases
+
+#: Most recipes that the portfolio has for any federation, and finalists besides the leaders.
+MOST_RECIPES, BASELINES = 16, 3
+
+
+class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
+    """How much is tried, and for how long; the data and the race decide the rest."""
+
+    discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
+
+    rounds: Whole = 400
+    """maximum number of rounds of a finalist"""
+    patience: Whole = 60
+    """stop a training early when validation loss has not improved for this many rounds; 0: never"""
+    trial_rounds: Count = 100
+    """rounds of a recipe in a race; half of them end after a quarter"""
+    recipes: int = Field(12, ge=4, le=MOST_RECIPES)
+    """recipes of the first race, cheap and likely ones first"""
+    tune: Whole = 16
+    """recipes to race with other settings (feature scaling, learning rate, weight decay, dropout,
+    width) than the leaders have, as long as it pays"""
+    trials: Whole = 16
+    """networks to race beyond the portfolio, offspring of the leaders, as long as it pays"""
+    finalists: Count = 3
+    """leaders to train fully, besides the baselines of the proof"""
+    inits: Count = 1
+    """draws of the initial weights from which each leader is trained in the finals"""
+    ensemble: Whole = 3
+    """most finalists whose predictions may be averaged where validation says that it helps; 0 or 1:
+    one network only"""
+    collect_models: bool = False
+    """hand every client's own model to the server, so that all of them are in the run folder"""
+
+    @property
+    def releases(self) -> Releases | None:
+        """None: what clients choose for themselves has no bound on what it tells."""
+        return None
+
+    @property
+    def beyond_sums(self) -> str:
+        """What no noise would cover."""
+        return "the choice of each client's own model: run fedavg or fl-agcns with --dp"
+
+    @property
+    def total_rounds(self) -> int:
+        """Rounds of races and finals at most."""
+        raced = sum(
+            bracket_rounds(count, self.trial_rounds)
+            for count in (self.recipes, self.tune, self.trials)
+        )
+        return raced + (self.finalists * self.inits + BASELINES) * self.rounds
