@@ -344,8 +344,28 @@ class AloneSettings(BatchSettings, TrainSettings, NetworkSettings):
     """A fixed network, trained without a federation."""
 
 
-class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, TrainSettings):
+class SharingSettings(BaseModel):
+    """How clients learn together, and what they tell each other."""
+
+    model_config = CONFIG
+
+    sharing: Literal["common", "across"] = "common"
+    """common: edges between clients are dropped; across: networks convolve across clients, which
+    send each other embeddings of nodes that they share an edge with"""
+    share: Literal["hidden", "all", "none"] = "hidden"
+    """sharing=across: whose embeddings cross: those of hidden layers, the first convolution's too,
+    which peers can undo into raw features, or none"""
+    refresh: Count = 1
+    """sharing=across: rounds between two exchanges; more than 1 saves messages, and rounds in
+    between use and report on older embeddings"""
+
+
+class FederatedTraining(
+    SharingSettings, AveragingSettings, BatchSettings, ClientsSettings, TrainSettings
+):
     """Any network, trained by a federation."""
+
+    discloses: ClassVar[dict[str, Any]] = {"sharing": "across", "share": "all"}
 
     dp_clip: Positive = 10.0
     """differential privacy: norm that every client's update is brought to, a gradient's or that of
@@ -353,8 +373,10 @@ class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, Train
 
     @property
     def releases(self) -> Releases | None:
-        """An update in every round, and figures once, at the end."""
-        return Releases(self.rounds, 1)
+        """An update in every round, and figures once, at the end; none if rows are shared: a
+        client's rows are in the updates of others, which no bound on its own covers.
+        """
+        return None if self.sharing == "across" else Releases(self.rounds, 1)
 
 
 class FederatedSettings(FederatedTraining, NetworkSettings):

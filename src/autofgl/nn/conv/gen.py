@@ -47,14 +47,14 @@ class GENConv(Convolution):
 
     def aggregate(self, x: Tensor, structure: Structure) -> Tensor:
         """Softmax aggregation of the messages, ``[n, C]``; zero for a node without neighbors."""
-        messages = torch.relu(x) + 1e-7
+        messages = structure.joined(torch.relu(x) + 1e-7)
         if not len(messages):
             return messages
         low, high = messages.detach().aminmax(dim=0, keepdim=True)
         if not in_safe_range(low, high):
             return _edge_by_edge(messages, structure)
         exponentials = (messages - high).exp()
-        both = structure.sum @ torch.cat([exponentials, exponentials * messages], dim=1)
+        both = structure.joined_sum @ torch.cat([exponentials, exponentials * messages], dim=1)
         total, weighted = both.chunk(2, dim=1)
         return weighted / total.masked_fill(total == 0, 1.0)
 
@@ -66,8 +66,9 @@ def in_safe_range(low: Tensor, high: Tensor) -> bool:
 
 def _edge_by_edge(messages: Tensor, structure: Structure) -> Tensor:
     """The same with the highest score of every neighborhood taken off, for any range."""
-    edges = AttentionPattern(structure.sum.pattern, structure.dtype)
+    edges = AttentionPattern(structure.joined_sum.pattern, structure.dtype)
     sources = edges.pattern.col
     weights = edges.softmax(messages.index_select(0, sources))
     weighted = weights * messages.index_select(0, sources)
-    return torch.zeros_like(messages).index_add(0, edges.pattern.row, weighted)
+    empty = torch.zeros_like(structure.own_rows(messages))
+    return empty.index_add(0, edges.pattern.row, weighted)

@@ -43,10 +43,11 @@ class GMMConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
+        messages = structure.joined(x @ self.g)
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
-        out = mixed_mean(structure.unweighted_symmetric.pattern, weights, x @ self.g)
+        out = mixed_mean(structure.unweighted_symmetric.pattern, weights, messages)
         return out + self.root.product(x) + self.bias
 
 
