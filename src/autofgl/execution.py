@@ -17,6 +17,13 @@ from autofgl.runs.loop import Finished, run_rounds
 from autofgl.runtime.method import Method
 
 
+def _share(settings: Any) -> str:
+    """Whose rows networks take in from other clients; empty if they take in none."""
+    share = str(getattr(settings, "share", "none"))
+    across = getattr(settings, "sharing", "across") == "across" and share != "none"
+    return share if across else ""
+
+
 @dataclass(frozen=True)
 class DataSummary:
     """What the coordinator itself knows of the data; no cut if nobody knows the whole graph."""
@@ -48,6 +55,8 @@ def execute(
         outcome = finished.outcome
         scaling = layers.method.normalize_features
         info = {"normalize_features": scaling if outcome.features is None else outcome.features}
+        if share := _share(layers.method):
+            info["share"] = share
         if layers.data.directed:
             info["directed"] = True
         save_models(folder.path, outcome.models, outcome.spec, info, outcome.specs)

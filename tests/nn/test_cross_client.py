@@ -12,7 +12,13 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
 from autofgl.graphs.partition import PARTITIONERS
 from autofgl.nn.conv import CONVOLUTIONS
-from autofgl.nn.cross_client import ClientOperators, CrossClientStructure, Share, closed_hops
+from autofgl.nn.cross_client import (
+    ClientOperators,
+    CrossClientStructure,
+    Share,
+    closed_hops,
+    run_together,
+)
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models.networks import build_network, receptive_hops
 from autofgl.nn.models.spec import FAMILIES, ModelSpec, NetworkSpec, SearchedSpec
@@ -32,29 +38,20 @@ def searched(genotype: str, graph: ClientGraph) -> SearchedSpec:
 
 
 def across(clients: Sequence[ClientGraph], spec: NetworkSpec, share: Share) -> list[Tensor]:
-    """Outputs at each client after all exchanges; peers hand rows over by hand."""
+    """Outputs at each client after all exchanges."""
     model = build_network(spec, torch_generator(0, "weights")).eval()
-    features = [InputFeatures.from_client(graph.x) for graph in clients]
+    features = {graph.name: InputFeatures.from_client(graph.x) for graph in clients}
     closed = closed_hops(spec, share)
-    structures = [CrossClientStructure(ClientOperators(graph), closed) for graph in clients]
-    names = [graph.name for graph in clients]
+    structures = {
+        graph.name: CrossClientStructure(ClientOperators(graph), closed) for graph in clients
+    }
 
-    def run(at: int) -> Tensor:
+    def run(name: str) -> Tensor:
         with torch.no_grad():
-            out: Tensor = model(features[at], structures[at])
+            out: Tensor = model(features[name], structures[name])
         return out
 
-    run(0)
-    for hop in sorted(structures[0].widths):
-        sent = [one.rows_at(hop, lambda at=at: run(at)) for at, one in enumerate(structures)]
-        for one in structures:
-            near = one.operators.neighborhood
-            rows = [
-                sent[names.index(near.owners[owner])][remote]
-                for owner, remote in zip(near.owner, near.remote, strict=True)
-            ]
-            one.rows[hop] = torch.stack(rows) if rows else sent[0][:0]
-    return [run(at) for at in range(len(clients))]
+    return list(run_together(structures, run).values())
 
 
 def uncut(clients: Sequence[ClientGraph], spec: NetworkSpec) -> list[Tensor]:

@@ -133,7 +133,13 @@ def run_command(
 
 def predict_command(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    graph: Annotated[Path, typer.Option(help="Graph file to classify.")],
+    graph: Annotated[
+        list[Path],
+        typer.Option(
+            help="Graph file to classify; several, if the network was trained across clients, to "
+            "take in neighbors at each other."
+        ),
+    ],
     client: Annotated[
         str | None, typer.Option(help="Client whose model to use, if each client has its own.")
     ] = None,
@@ -142,15 +148,19 @@ def predict_command(
     ] = None,
 ) -> None:
     """Predict the class of every node in a graph file."""
-    from autofgl.runs.export import predict, read_description, write_predictions
+    from autofgl.runs.export import predict_together, read_description, write_predictions
 
     read_description(folder)
-    target = out or Path(f"{graph.stem}.predictions.csv")
-    predictions = predict(folder, graph, client)
-    write_predictions(target, predictions)
-    show_line(f"{len(predictions.label)} predictions written to {target}")
-    if predictions.accuracy is not None:
-        show_line(f"accuracy {predictions.accuracy:.4f} over {predictions.labeled} labeled nodes")
+    if out is not None and len(graph) > 1:
+        raise UserError("--out is for a single graph: several go to GRAPH.predictions.csv each")
+    together = predict_together(folder, graph, client)
+    for path, predictions in zip(graph, together.values(), strict=True):
+        target = out or Path(f"{path.stem}.predictions.csv")
+        write_predictions(target, predictions)
+        show_line(f"{len(predictions.label)} predictions written to {target}")
+        if predictions.accuracy is not None:
+            about = f"over {predictions.labeled} labeled nodes"
+            show_line(f"accuracy {predictions.accuracy:.4f} {about}")
 
 
 def diagnose_command(

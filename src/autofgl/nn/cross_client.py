@@ -12,8 +12,8 @@ A hop can be *closed*: then it sees own nodes only, and what is left of a row is
 number of its entries over the number left (Eq. 7).
 """
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -132,6 +132,7 @@ class CrossClientStructure(Structure):
         self.widths: dict[int, int] = {}
         self._hop = 0
         self._stop: int | None = None
+        self._products: dict[int, Tensor] = {}
         #: Whether the present hop takes in rows of external nodes.
         self.across = False
 
@@ -139,8 +140,16 @@ class CrossClientStructure(Structure):
         """A forward pass begins."""
         self._hop = 0
 
+    def begin_exchanges(self) -> None:
+        """Passes that stop at one hop after the other begin: at other weights than the last."""
+        self._products.clear()
+
     def rows_at(self, hop: int, run: Callable[[], object]) -> Tensor:
-        """What own nodes feed into a hop, ``[n, width]``, from a pass that is made up to there."""
+        """What own nodes feed into a hop, ``[n, width]``, from a pass that is made up to there.
+
+        Since :meth:`begin_exchanges` nothing but rows of the hops before may have changed, so that
+        products of earlier passes are not made again.
+        """
         self._stop = hop
         try:
             run()
@@ -149,6 +158,18 @@ class CrossClientStructure(Structure):
         finally:
             self._stop = None
         raise ValueError(f"the network has no hop {hop}")
+
+    def product(self, kind: Kind, x: Tensor) -> Tensor:
+        """The next hop, a product with an operator."""
+        hop = self._hop
+        if self._stop is not None and hop in self._products:
+            self._hop += 1
+            return self._products[hop]
+        joined = self.joined(x)
+        product: Tensor = self.operators.operator(kind, self.across) @ joined
+        if self._stop is not None:
+            self._products[hop] = product
+        return product
 
     def joined(self, x: Tensor) -> Tensor:
         """Rows of own nodes, then those of external ones if the hop takes in any."""
@@ -235,8 +256,27 @@ class _CrossClientOperator(SparseOperator):
         return self._present.values
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        joined = self._structure.joined(dense)
-        return self._present @ joined
+        return self._structure.product(self._kind, dense)
+
+
+def run_together(
+    structures: Mapping[str, CrossClientStructure], run: Callable[[str], Tensor]
+) -> dict[str, Tensor]:
+    """Outputs of clients that are all here, by name, after an exchange for every hop.
+
+    ``run`` makes a pass of one of them. Rows of nodes that nobody here has stay zero.
+    """
+    for name in structures:
+        run(name)  # counts the hops
+    for hop in sorted(next(iter(structures.values())).widths):
+        sent = {name: one.rows_at(hop, partial(run, name)) for name, one in structures.items()}
+        for one in structures.values():
+            near = one.operators.neighborhood
+            for index, name in enumerate(near.owners):
+                if name in sent and hop in one.rows:
+                    mine = torch.from_numpy(near.owner == index)
+                    one.rows[hop][mine] = sent[name][near.remote[mine.numpy()]]
+    return {name: run(name) for name in structures}
 
 
 def closed_hops(spec: NetworkSpec, share: Share) -> frozenset[int] | None:

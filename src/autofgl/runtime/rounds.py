@@ -417,7 +417,7 @@ class RoundClient(Summing, Party):
 
     def enter_stage(self, payload: Payload) -> None:
         """Begin a ``stage``: the names of its sums are its own, and its rounds begin anew."""
-        self._stage, self._round, self._exchanged = payload["stage"], 0, (0, -1)
+        self._stage, self._round = payload["stage"], 0
         self._stages.append(self._stage)
         self.coder = self._new_coder()
 
@@ -495,7 +495,7 @@ class RoundClient(Summing, Party):
 
     def make_room(self, payload: Payload) -> None:
         """Before another training has its turn: keep the present one or not, and forget others."""
-        self._ahead = {}
+        self._ahead, self._exchanged = {}, (0, -1)
         if payload.get("park") and self._sharing is not None:
             parked = Parked(self._recipe, self._sharing, self.coder, self._round)
             self._parked[self._stage] = parked

@@ -373,10 +373,15 @@ class FederatedTraining(
 
     @property
     def releases(self) -> Releases | None:
-        """An update in every round, and figures once, at the end; none if rows are shared: a
-        client's rows are in the updates of others, which no bound on its own covers.
-        """
-        return None if self.sharing == "across" else Releases(self.rounds, 1)
+        """An update in every round, and figures once, at the end."""
+        return None if self.beyond_sums else Releases(self.rounds, 1)
+
+    @property
+    def beyond_sums(self) -> str:
+        """Rows of nodes: they are in the updates of others, which no bound on one's own covers."""
+        if self.sharing == "across":
+            return "the rows that clients show each other: leave sharing=across out"
+        return ""
 
 
 class FederatedSettings(FederatedTraining, NetworkSettings):

@@ -204,8 +204,8 @@ def test_an_exchange_cannot_be_made_twice(clients: list[ClientGraph]) -> None:
 
 
 def test_trials_and_finals_of_a_search_convolve_across_clients(clients: list[ClientGraph]) -> None:
-    settings: dict[str, Any] = {"candidates": 2, "candidate_rounds": 2, "layers": 2, "tune": 0}
-    settings |= {"finalists": 1, "rounds": 2, "hidden": 8, "share": "all", "types": "gcn,appnp3"}
+    settings: dict[str, Any] = {"candidates": 2, "candidate_rounds": 2, "layers": 2, "tune": 2}
+    settings |= {"finalists": 2, "rounds": 3, "hidden": 8, "share": "all", "types": "gcn,appnp3"}
     method = make("fl-random", clients, sharing="across", **settings)
     method.setup()
     to_the_end(method)
@@ -222,20 +222,21 @@ def test_empty_and_lonely_clients_take_part(clients: list[ClientGraph]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "what"),
+    ("method", "settings", "what"),
     [
-        ({"batch": 8}, "batch"),
-        ({"dp_epsilon": 8}, "--dp"),
-        ({"sharing": "nowhere"}, "sharing"),
+        ("fedavg", {"batch": 8}, "batch"),
+        ("fedavg", {"dp_epsilon": 8}, "sharing=across"),
+        ("fl-darts", {"dp_epsilon": 8}, "sharing=across"),
+        ("fl-agcns", {"dp_epsilon": 8, "optimizers": "controller"}, "sharing=across"),
     ],
 )
 def test_what_cannot_be_is_refused(
-    clients: list[ClientGraph], settings: dict[str, Any], what: str
+    clients: list[ClientGraph], method: str, settings: dict[str, Any], what: str
 ) -> None:
-    method = find_method("fedavg")
-    with pytest.raises((UserError, ValueError), match=what):
-        checked = method.Settings(**{**SMALL, **settings})
-        method.check(clients, checked, "shares" if "dp_epsilon" in settings else "none")
+    kind = find_method(method)
+    checked = kind.Settings(**{**SMALL, **settings})
+    with pytest.raises(UserError, match=what):
+        kind.check(clients, checked, "shares")
 
 
 def test_weights_of_edges_are_refused(clients: list[ClientGraph]) -> None:

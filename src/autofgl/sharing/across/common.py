@@ -73,6 +73,8 @@ class AcrossCommonClient(CommonClient):
 
     def rows_to_send(self, exchange: int) -> Any:
         """What own nodes feed into the hop of an exchange, ``[n, width]``."""
+        if exchange == 0:
+            self._structure.begin_exchanges()
         with torch.no_grad():
             model = self.local.model.eval()
             run = lambda: model(*self.local.network_inputs)  # noqa: E731
