@@ -20,7 +20,7 @@ from autofgl.nn.models.spec import spec_from_json
 from autofgl.nn.structure import Structure
 from autofgl.runtime.outcome import Outcome
 from autofgl.secure.keys import KeyRing
-from federations import empty_client, intercept, leaves, make, parties, rounds, to_the_end
+from federations import close, empty_client, intercept, leaves, make, parties, rounds, to_the_end
 
 NETWORKS = ["gcn", "sage", "gin", "sgc", "appnp", "gat"]
 SMALL: dict[str, Any] = {"sharing": "across", "hidden": 8, "rounds": 3}
@@ -181,6 +181,29 @@ def test_a_client_lost_in_an_exchange_is_remembered(clients: list[ClientGraph]) 
     method.federation.close()
     assert [row["clients"] for row in rest] == [2, 2]
     assert 0 < outcome.test_accuracy <= 1
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_a_client_that_comes_back_with_nothing_goes_on(
+    clients: list[ClientGraph], secure: str
+) -> None:
+    """It takes weights and moments from another client, and is sent all rows again."""
+    undisturbed = make("fedavg", clients, secure=secure, **SMALL)
+    rounds(undisturbed, 3)
+    method = make("fedavg", clients, secure=secure, **SMALL)
+    rounds(method, 2)
+    method.before_checkpoint()
+    fresh = make("fedavg", clients, secure=secure, **SMALL)
+    gone = parties(method)[clients[1].name]
+    gone.load_state(parties(fresh)[clients[1].name].state())
+    assert not gone.sharing._structure.rows
+    method.catch_up([clients[1].name])
+    row = method.step()
+    assert row["clients"] == 3
+    results = [one.finish().models["model"] for one in (method, undisturbed)]
+    for one in (method, undisturbed, fresh):
+        one.federation.close()
+    assert close(*results, tolerance=1e-6)
 
 
 def test_nonsense_counts_as_not_sent(clients: list[ClientGraph]) -> None:

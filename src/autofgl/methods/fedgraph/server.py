@@ -289,7 +289,9 @@ class FedGraph(Method):
         if self._phase == "profile":
             return policy.random(self.round)
         if fresh:
-            policy.begin_episode(self._initial)
+            training = self._phase == "train"
+            length = self.settings.rounds if training else self.settings.episode_rounds
+            policy.begin_episode(self._initial, length)
         return policy.choose(explore=self._phase == "episode")
 
     def _learn(self, policy: SamplingPolicy, moments: Any, clients: int, delta: float) -> Row:
