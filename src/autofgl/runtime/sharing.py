@@ -320,12 +320,16 @@ class Sharing:
 
 
 def way_of(ways: Mapping[str, Sharing], settings: Any, recipe: Recipe | None = None) -> Sharing:
-    """The way of sharing that a recipe names, or else the settings; the first if neither does.
+    """The way of sharing that a recipe names, or else the settings; the first if neither does, or if
+    a method has ways of its own and its settings say nothing but the default.
 
     Raises:
         UserError: There is none of that name.
     """
-    name = (recipe.sharing if recipe else "") or getattr(settings, "sharing", "")
+    name, fields = recipe.sharing if recipe else "", type(settings).model_fields
+    if not name and "sharing" in fields:
+        default = settings.sharing == fields["sharing"].default and settings.sharing not in ways
+        name = "" if default else settings.sharing
     if name and name not in ways:
         raise unknown_name("way of sharing", name, ways)
     return ways[name] if name else next(iter(ways.values()))
