@@ -320,8 +320,8 @@ class Sharing:
 
 
 def way_of(ways: Mapping[str, Sharing], settings: Any, recipe: Recipe | None = None) -> Sharing:
-    """The way of sharing that a recipe names, or else the settings; the first if neither does, or if
-    a method has ways of its own and its settings say nothing but the default.
+    """The way of sharing that a recipe names, or else the settings; the first if neither does, or
+    if a method has ways of its own and its settings say nothing but the default.
 
     Raises:
         UserError: There is none of that name.
