@@ -286,6 +286,8 @@ class RoundClient(Summing, Party):
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
         self._weigh_classes(payload)
+        if self._ahead.get("round") != payload["round"]:
+            self._ahead = {}  # of a round that never came
         refused = self._refused if self._ahead else self.take(payload)
         payload = self._after_exchange(payload)
         self._late = payload.get("late", False)
@@ -346,7 +348,7 @@ class RoundClient(Summing, Party):
         """
         sharing = self.sharing
         self._weigh_classes(payload)
-        if self._ahead:
+        if self._ahead.get("settles"):
             payload = self._after_exchange(payload)
         else:
             sharing.settle(payload)
