@@ -17,6 +17,13 @@ from autofgl.runs.loop import Finished, run_rounds
 from autofgl.runtime.method import Method
 
 
+def _share(settings: Any) -> str:
+    """Whose rows networks take in from other clients; empty if they take in none."""
+    share = str(getattr(settings, "share", "none"))
+    across = getattr(settings, "sharing", "across") == "across" and share != "none"
+    return share if across else ""
+
+
 @dataclass(frozen=True)
 class DataSummary:
     """What the coordinator itself knows of the data; no cut if nobody knows the whole graph."""
@@ -51,6 +58,8 @@ def execute(
         info = {"normalize_features": scaling if outcome.features is None else outcome.features}
         info |= {"scalings": outcome.scalings} if outcome.scalings else {}
         info |= {"ensembles": outcome.ensembles} if outcome.ensembles else {}
+        if share := _share(layers.method):
+            info["share"] = share
         if layers.data.directed:
             info["directed"] = True
         if data.weighted:

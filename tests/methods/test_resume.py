@@ -50,6 +50,9 @@ SMALL: dict[str, dict[str, str | float]] = {
 
 CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
+ACROSS: dict[str, str | float] = {"sharing": "across", "refresh": 2}
+CASES += [("fedavg", ACROSS), ("fedavg", {**ACROSS, "aggregate": "parameters"})]
+CASES += [("fl-random", {**SMALL_TRIALS, "sharing": "across"})]
 CASES += [("graphfl-ga", {**SMALL_GA, "mode": "threshold", "threshold": 1.0})]
 CASES += [("graphfl-ga", {**SMALL_GA, "mode": "parallel", "adopt_after": 2})]
 BATCHES: dict[str, str | float] = {"batch": 8, "fanout": "3,2"}
@@ -65,7 +68,7 @@ CASES += [(name, {**SMALL.get(name, {}), **RARE}) for name in JUDGED]
 FAST = [(name, SMALL.get(name, {})) for name in METHODS]
 FAST += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 FAST += [("fedavg", BATCHES), ("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
-FAST += [("fedavg", RARE)]
+FAST += [("fedavg", RARE), ("fedavg", ACROSS)]
 
 
 def finish(method: Method) -> Outcome:

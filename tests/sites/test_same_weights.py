@@ -40,6 +40,7 @@ def sites(
     [
         ("fedavg", "none", {"rounds": 6, "checkpoint_every": 2}),
         ("fedavg", "shares", {"rounds": 3, "aggregate": "parameters"}),
+        ("fedavg", "none", {"rounds": 4, "sharing": "across", "model": "sgc", "share": "all"}),
         ("fl-agcns", "none", SEARCH),
         ("fedgraph", "none", {"rounds": 3}),
     ],

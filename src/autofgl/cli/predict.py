@@ -10,7 +10,7 @@ from autofgl.errors import UserError
 
 if TYPE_CHECKING:
     from autofgl.graphs.client_graph import ClientGraph
-    from autofgl.runs.export import Naming
+    from autofgl.runs.export import Naming, Predictions
 
 PREDICT_EXAMPLE = (
     "Example: autofgl predict runs/demo --graph mine.npz --out mine.csv, or: "
@@ -20,7 +20,13 @@ PREDICT_EXAMPLE = (
 
 def predict_command(
     folder: Annotated[Path, typer.Argument(help="Folder of a finished run.")],
-    graph: Annotated[Path | None, typer.Option(help="Graph file to classify.")] = None,
+    graph: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Graph file to classify; several, if the network was trained across clients, to "
+            "take in neighbors at each other."
+        ),
+    ] = None,
     nodes: Annotated[
         Path | None, typer.Option(help="Or a table of nodes, as autofgl import takes it.")
     ] = None,
@@ -40,21 +46,31 @@ def predict_command(
     ] = None,
 ) -> None:
     """Predict the class of every node in a graph file or in tables."""
-    from autofgl.runs.export import predict, read_description, write_predictions
+    from autofgl.runs.export import predict, predict_together, read_description
 
-    if (graph is None) == (nodes is None) or (nodes is None) != (edges is None):
+    if (not graph) == (nodes is None) or (nodes is None) != (edges is None):
         raise UserError("give either --graph FILE, or --nodes TABLE and --edges TABLE")
+    if out is not None and graph and len(graph) > 1:
+        raise UserError("--out is for a single graph: several go to GRAPH.predictions.csv each")
     read_description(folder)
-    naming: Naming | None
     if nodes is not None and edges is not None:
         where = schema or _kept_schema(folder)
         read, naming = _from_tables(nodes, edges, where, skip_bad_rows)
-        predictions, stem = predict(folder, read, client), nodes.stem
-    else:
-        assert graph is not None
-        predictions, stem = predict(folder, graph, client), graph.stem
-        naming = _naming_of(graph)
-    target = out or Path(f"{stem}.predictions.csv")
+        _write(out or _target(nodes), predict(folder, read, client), naming)
+        return
+    files = graph or []
+    together = predict_together(folder, files, client)
+    for path, predictions in zip(files, together.values(), strict=True):
+        _write(out or _target(path), predictions, _naming_of(path))
+
+
+def _target(path: Path) -> Path:
+    return Path(f"{path.stem}.predictions.csv")
+
+
+def _write(target: Path, predictions: "Predictions", naming: "Naming | None") -> None:
+    from autofgl.runs.export import write_predictions
+
     write_predictions(target, predictions, naming)
     show_line(f"{len(predictions.label)} predictions written to {target}")
     if predictions.accuracy is not None:

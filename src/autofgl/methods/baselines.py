@@ -20,6 +20,7 @@ from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.replies import export_form
 from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec, own_code
+from autofgl.sharing.across.common import ACROSS
 from autofgl.sharing.alone import CONCLUDE, ROUND, AloneClient
 from autofgl.sharing.common import COMMON
 
@@ -28,7 +29,7 @@ class FedAvg(SharedTraining):
     """Federated averaging of one common network (:mod:`autofgl.sharing.common`)."""
 
     Settings = FederatedSettings
-    ways: ClassVar = {"common": COMMON}
+    ways: ClassVar = {"common": COMMON, "across": ACROSS}
 
 
 class Separate(Method):

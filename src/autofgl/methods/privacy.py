@@ -28,6 +28,31 @@ _NOBODY = Learns(
     secure="another client's update, node counts, losses or accuracies",
 )
 
+_ACROSS = (
+    Learns(
+        "with `sharing=across`, peer with an edge to a node",
+        "that node's row of every hop of the network that is shared, anew in every round (with "
+        "`refresh=k` in every k-th), and nothing of other nodes. With `share=hidden` a row is a "
+        "hidden embedding: of GCN, SAGE, SGC, GIN, GAT and ARMA that of the second and later "
+        "convolutions, made of the node and its neighbors; of APPNP, AGNN and searched networks "
+        "with `relu` at first one of the node alone. From many rounds a peer can rebuild part of "
+        "the features. With `share=all` rows of the first convolution are x·W, from which it "
+        "rebuilds all raw features of the node within a few rounds; with `share=none` there are "
+        "no rows",
+    ),
+    Learns(
+        "with `sharing=across`, owner of a node",
+        "which peers have edges to it, once at the start; nothing about the nodes at the other end",
+    ),
+    Learns(
+        "with `sharing=across`, server",
+        "how many bytes pass between which clients. Never a row: it relays boxes that it cannot "
+        "open",
+    ),
+    _NOBODY._replace(
+        always="labels or edges of another client; its features, where no row gives them away",
+    ),
+)
 _CANDIDATES = (
     Learns(
         "server",
@@ -36,7 +61,7 @@ _CANDIDATES = (
         none=_UPDATES,
     ),
     Learns("clients", "the candidates, the summed gradients, the final weights"),
-    _NOBODY,
+    *_ACROSS,
 )
 
 _GRAPHFL = (
@@ -103,7 +128,7 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             "`aggregate=gradients` not even that, since only the clients open the sum",
         ),
         Learns("clients", "the averages and the federation's node counts"),
-        _NOBODY,
+        *_ACROSS,
     ),
     "fl-agcns": (
         Learns(
@@ -118,7 +143,8 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             "the population, the summed gradients, the costs that are objectives, the final "
             "weights",
         ),
-        _NOBODY._replace(secure="another client's update, losses or accuracies"),
+        *_ACROSS[:-1],
+        _ACROSS[-1]._replace(secure="another client's update, losses or accuracies"),
     ),
     "fl-random": _CANDIDATES,
     "fl-rl": _CANDIDATES,
@@ -135,7 +161,7 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             "α, the summed gradients of the weights, the federation's node counts, the final "
             "weights",
         ),
-        _NOBODY,
+        *_ACROSS,
     ),
     "fedgraph": (
         Learns(

@@ -116,6 +116,26 @@ class EdgeList:
             [degree.index_select(0, self.source), degree.index_select(0, self.target)], dim=1
         )
 
+    #: No rows of other clients are taken in.
+    crosses = False
+
+    def joined(self, x: Tensor) -> Tensor:
+        """All nodes are here."""
+        return x
+
+    def joined_together(self, *many: Tensor) -> tuple[Tensor, ...]:
+        """The same for several vectors."""
+        return many
+
+    def own_rows(self, x: Tensor) -> Tensor:
+        """All rows."""
+        return x
+
+    @property
+    def joined_sum(self) -> "EdgeOperator":
+        """See :attr:`Structure.joined_sum <autofgl.nn.structure.Structure.joined_sum>`."""
+        return self.sum
+
     def mixed_mean(self, weights: Tensor, messages: Tensor) -> Tensor:
         """See :meth:`Structure.mixed_mean <autofgl.nn.structure.Structure.mixed_mean>`."""
         return self._all.mixed_mean(weights, messages)
@@ -175,9 +195,10 @@ class EdgeAttention:
         out = flat.new_zeros(self._nodes, heads * width).index_add(0, self._target, flat)
         return out.view(-1, heads, width).transpose(0, 1)
 
-    def inner(self, x: Tensor) -> Tensor:
-        """Inner products of the rows at each edge's two ends, ``[n, C] -> [E]``."""
-        return (x.index_select(0, self._target) * x.index_select(0, self._source)).sum(1)
+    def inner(self, targets: Tensor, sources: Tensor) -> Tensor:
+        """Inner products of the rows at each edge's two ends, ``[E]``."""
+        rows = targets.index_select(0, self._target)
+        return (rows * sources.index_select(0, self._source)).sum(1)
 
     def mixed_mean(self, weights: Tensor, messages: Tensor) -> Tensor:
         """Weights ``[E, K]`` and messages ``[n, K * C]`` to ``[n, C]``."""

@@ -133,16 +133,46 @@ class Structure:
         """For each node, the sum of its neighbors' messages ``[n, C]``, each entry weighted by its
         softmax over the neighbors; for any range of values.
         """
-        edges = AttentionPattern(self.sum.pattern, self.dtype)
+        edges = AttentionPattern(self.joined_sum.pattern, self.dtype)
         sources = edges.pattern.col
         weights = edges.softmax(messages.index_select(0, sources))
         weighted = weights * messages.index_select(0, sources)
-        return torch.zeros_like(messages).index_add(0, edges.pattern.row, weighted)
+        empty = torch.zeros_like(self.own_rows(messages))
+        return empty.index_add(0, edges.pattern.row, weighted)
 
     @cached_property
     def attention(self) -> AttentionPattern:
         r"""The edges of :math:`\mathbf{A} + \mathbf{I}`; each node has exactly one self loop."""
         return AttentionPattern(self._looped, self.dtype)
+
+    def begin(self) -> None:
+        """A forward pass begins; of interest where its hops are counted."""
+
+    def joined(self, x: Tensor) -> Tensor:
+        """What nodes send, together with what nodes at other clients send, if any do
+        (:mod:`autofgl.nn.cross_client`); the attention pattern to use comes after it.
+        """
+        return x
+
+    def joined_together(self, *many: Tensor) -> tuple[Tensor, ...]:
+        """The same for several vectors of each node, in one exchange."""
+        if not self.crosses:
+            return many
+        return torch.split(self.joined(torch.cat(many, 1)), [one.shape[1] for one in many], 1)
+
+    def own_rows(self, x: Tensor) -> Tensor:
+        """Of rows that were joined, those of this graph's nodes."""
+        return x
+
+    @property
+    def joined_sum(self) -> SparseOperator:
+        """:attr:`sum` for rows that were joined."""
+        return self.sum
+
+    @property
+    def crosses(self) -> bool:
+        """Whether what is multiplied is shown to other clients."""
+        return False
 
     @property
     def _edges(self) -> SparsePattern:

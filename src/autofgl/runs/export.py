@@ -7,13 +7,14 @@ network is built, so that a folder without one is told at once.
 import csv
 import io
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autofgl.atomic import write_bytes, write_text
-from autofgl.errors import UserError
+from autofgl.errors import GraphNotice, UserError
 from autofgl.runs.files import Manifest, parse_json
 
 if TYPE_CHECKING:
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor, nn
 
+    from autofgl.graphs.client_graph import ClientGraph
     from autofgl.graphs.objects import GraphLike
+    from autofgl.nn.cross_client import Share
+    from autofgl.nn.features import InputFeatures
     from autofgl.nn.models.base import GNN
 
 
@@ -189,8 +193,25 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
         graph: Any graph with the same features: whatever :func:`autofgl.as_graph` takes.
         client: Whose network, where every client has its own.
 
+    A network that was trained across clients leaves out neighbors at other clients here, and says
+    so; :func:`predict_together` does not.
+
     Raises:
         UserError: There is no model, or the graph does not fit it.
+    """
+    return next(iter(predict_together(folder, [graph], client).values()))
+
+
+def predict_together(
+    folder: str | Path, graphs: "Sequence[GraphLike]", client: str | None = None
+) -> dict[str, Predictions]:
+    """Classify the nodes of several clients' graphs, by their names.
+
+    A network that was trained across clients (``sharing=across``, ``fedgraph``) takes in the rows
+    of neighbors at the other clients hop by hop, as in training.
+
+    Raises:
+        UserError: There is no model, or a graph does not fit it.
     """
     from autofgl.graphs.objects import as_graph
     from autofgl.nn.models.spec import spec_from_json
@@ -198,28 +219,84 @@ def predict(folder: str | Path, graph: "GraphLike", client: str | None = None) -
     description = read_description(Path(folder))
     spec = spec_from_json(description["network"])
     directed = description.get("directed", False)
-    graph, width = as_graph(graph, classes=spec.classes, directed=directed), spec.in_features
-    if graph.num_features != width:
-        wrong = f"{graph.name} has {graph.num_features} features per node"
-        raise UserError(f"{wrong}, the model needs {width}")
+    clients: dict[str, ClientGraph] = {}
+    for given in graphs:
+        graph = as_graph(given, classes=spec.classes, directed=directed)
+        if graph.num_features != spec.in_features:
+            wrong = f"{graph.name} has {graph.num_features} features per node"
+            raise UserError(f"{wrong}, the model needs {spec.in_features}")
+        if graph.name in clients:
+            raise UserError(f"two graphs have the name {graph.name}")
+        clients[graph.name] = graph
     chosen = _choose(model_names(description), client)
     mean = description.get("ensembles", {}).get(chosen)
     members = mean["members"] if mean else [chosen]
     temperatures = mean["temperatures"] if mean else [1.0]
 
+    from autofgl.nn.features import InputFeatures
+
+    given = {name: InputFeatures.from_client(graph.x) for name, graph in clients.items()}
+    sums: dict[str, Any] = {}
+    for member, temperature in zip(members, temperatures, strict=True):
+        scaling = scaling_of(description, member)
+        features = {name: one.scaled(scaling) for name, one in given.items()}
+        model = load_network(Path(folder), member)
+        for name, logits in _logits(model, features, clients, description.get("share")).items():
+            sums[name] = sums.get(name, 0) + (logits / temperature).softmax(1)
+    means = {name: total / len(members) for name, total in sums.items()}
+    return {name: _predictions(graph, means[name]) for name, graph in clients.items()}
+
+
+def _logits(
+    model: "GNN",
+    features: "Mapping[str, InputFeatures]",
+    clients: "Mapping[str, ClientGraph]",
+    share: "Share | None",
+) -> "dict[str, Tensor]":
+    """Outputs for the nodes of each graph; ``share`` is None for networks of one client each."""
     import torch
 
-    from autofgl.nn.features import InputFeatures
+    from autofgl.nn.cross_client import (
+        ClientOperators,
+        CrossClientStructure,
+        closed_hops,
+        run_together,
+    )
     from autofgl.nn.structure import Structure
 
-    features, structure = InputFeatures.from_client(graph.x), Structure.from_client(graph)
-    each = []
     with torch.no_grad():
-        for member, temperature in zip(members, temperatures, strict=True):
-            scaled = features.scaled(scaling_of(description, member))
-            model = load_network(Path(folder), member)
-            each.append((model(scaled, structure) / temperature).softmax(1))
-    probabilities = torch.stack(each).mean(0)
+        if share is None:
+            return {
+                name: model(features[name], Structure.from_client(graph))
+                for name, graph in clients.items()
+            }
+        _tell_absent(clients)
+        closed = closed_hops(model.spec, "none" if len(clients) == 1 else share)
+        structures = {
+            name: CrossClientStructure(ClientOperators(graph), closed)
+            for name, graph in clients.items()
+        }
+        return run_together(structures, lambda name: model(features[name], structures[name]))
+
+
+def _tell_absent(clients: "Mapping[str, ClientGraph]") -> None:
+    """Say which clients' nodes are neighbors and are not there."""
+    import numpy as np
+
+    absent: dict[str, None] = {}
+    for graph in clients.values():
+        owners = [graph.boundary.owners[owner] for owner in np.unique(graph.boundary.owner)]
+        absent |= dict.fromkeys(name for name in owners if name not in clients)
+    if absent:
+        warnings.warn(
+            f"neighbors at {', '.join(absent)} are left out, with which the network was trained: "
+            "give these graphs too",
+            GraphNotice,
+            stacklevel=4,
+        )
+
+
+def _predictions(graph: "ClientGraph", probabilities: "Tensor") -> Predictions:
     confidence, label = probabilities.max(1)
     labeled = graph.y >= 0
     hits = label.numpy()[labeled] == graph.y[labeled]

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -31,7 +32,8 @@ from autofgl.runtime.bounds import (
     sum_fault,
 )
 from autofgl.runtime.private import PrivateClient, is_private, privacy_plan, within_bounds
-from autofgl.runtime.replies import SPENT, STATE, Array, Form
+from autofgl.runtime.replies import NOTHING, SPENT, STATE, Array, Form
+from autofgl.runtime.rows import BOXES, delivered
 from autofgl.runtime.settings import ClientsSettings
 from autofgl.secure import (
     Reveal,
@@ -44,6 +46,7 @@ from autofgl.secure import (
     make_server,
 )
 from autofgl.secure.accountant import Releases
+from autofgl.secure.keys import agree
 from autofgl.secure.plain import PlainServer, as_sent, readable
 
 #: Node counts are summed in units of so many nodes, to stay within every secure mode's range.
@@ -101,6 +104,14 @@ class Clients:
         """Have the clients agree on keys; once, and again after a resume."""
         with self._explained():
             self._server.setup(self._ask)
+
+    def connect_peers(self) -> None:
+        """Have the clients agree on keys with each other and tell each other which nodes of the
+        others they have edges to.
+        """
+        agree(partial(self.relay, "agree"), tuple(self.names), fewest=1)
+        wishes = self.call("introduce", {}, reply=BOXES).ok
+        self.call("meet", {"boxes": {}}, each=delivered(wishes), reply=NOTHING)
 
     def call(
         self,

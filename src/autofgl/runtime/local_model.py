@@ -4,6 +4,7 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch import Tensor
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
+from autofgl.nn.cross_client import ClientOperators
 from autofgl.nn.features import InputFeatures, Scaling
 from autofgl.nn.models.networks import build_network, empty_network, receptive_hops
 from autofgl.nn.models.spec import NetworkSpec
@@ -112,6 +114,11 @@ class ClientData:
             self._inputs[scaling] = inputs.to(self.device)
         return self._inputs[scaling]
 
+    @cached_property
+    def operators(self) -> ClientOperators:
+        """Operators that reach the ends of cross-client edges."""
+        return ClientOperators(self.graph)
+
     def counts(self) -> npt.NDArray[np.float64]:
         """Number of training, validation and test nodes, ``[3]``."""
         return np.array([mask.sum() for mask in masks_of(self.graph)], np.float64)
@@ -176,6 +183,11 @@ class LocalModel:
     def parameters(self) -> int:
         """Number of parameters of the network."""
         return sum(value.numel() for value in self.model.parameters())
+
+    @property
+    def network_inputs(self) -> tuple[InputFeatures, Structure]:
+        """What the network computes on."""
+        return self._features, self._structure
 
     def show_test(self, inputs: Inputs) -> None:
         """From now on figures are of test nodes too."""

@@ -21,7 +21,7 @@ from autofgl.runtime.private import check_privacy, is_private
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rounds import RoundClient, RoundEngine
 from autofgl.runtime.settings import ClientsSettings, TrainSettings, own_layers
-from autofgl.runtime.sharing import Sharing
+from autofgl.runtime.sharing import Sharing, way_of
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import make_server
 
@@ -80,6 +80,8 @@ class Method(ABC):
                 f"--dp covers weights, and not buffers such as '{network.tracked_buffers[0]}': use "
                 "a model without any, for example with LayerNorm in place of BatchNorm"
             )
+        for graph in clients if cls.ways else ():
+            way_of(cls.ways, settings).check(graph, settings, cls.network(graph, settings))
         check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
@@ -96,7 +98,7 @@ class Method(ABC):
     @classmethod
     def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
         """The network that the settings ask for; a ``UserError`` if it does not fit the graph."""
-        return next(iter(cls.ways.values())).spec(graph, settings)
+        return way_of(cls.ways, settings).spec(graph, settings)
 
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
@@ -162,6 +164,8 @@ class Method(ABC):
     def connect(self) -> None:
         """Agree on keys with the parties; also when a run is resumed."""
         self.clients.connect()
+        if self.ways and way_of(self.ways, self.settings).exchanges:
+            self.clients.connect_peers()
 
     def before_checkpoint(self) -> None:
         """Bring everything into a state that outlives the present keys."""
@@ -218,7 +222,7 @@ class Method(ABC):
         ``changes`` are settings that differ from the run's besides, such as ``rounds``.
         """
         recipe = recipe or Recipe()
-        way = self.ways[recipe.sharing] if recipe.sharing else next(iter(self.ways.values()))
+        way = way_of(self.ways, self.settings, recipe)
         settings = recipe.apply(self.settings)
         settings = settings.model_copy(update=changes) if changes else settings
         return RoundEngine(way.server(self.clients, settings, self.seed), stage)

@@ -42,19 +42,26 @@ from autofgl.runtime.replies import (
     WHOLE,
     Array,
     Form,
+    Number,
     Record,
     Scalar,
     Truth,
 )
 from autofgl.runtime.reversal import ReversalCheck, flattened
-from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.rows import RowExchange
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer, way_of
 from autofgl.runtime.state import Saved, restore_state, saved_state
 from autofgl.tasks.losses import TEMPERATURES, balanced_weights
 
 #: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
 #: own. ``refused`` says that the last summed update was out of bounds and not taken in.
 START = Record({"counts": SUM}).perhaps(
-    {"reference": WEIGHTS, "network": Scalar(), "parameters": WHOLE}
+    {
+        "reference": WEIGHTS,
+        "network": Scalar(),
+        "parameters": WHOLE,
+        "exchanges": Number(0, 4096, True),
+    }
 )
 #: What a client answers that is to go on with a training: whether it needs another's state for it.
 GO_ON = Record({"behind": Truth()})
@@ -99,6 +106,7 @@ class RoundClient(Summing, Party):
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "start", "go_on", "round", "take", "conclude", "export", "common_state", "catch_up",
+        "agree", "introduce", "meet", "exchange",
     }  # fmt: skip
     #: Weights are handed out when they are the same everywhere: before a training, and after it.
     phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
@@ -109,10 +117,12 @@ class RoundClient(Summing, Party):
         "started": {
             "start": "started", "round": "training", "export": "started",
             "common_state": "started", "catch_up": "training", "go_on": "training",
+            "exchange": "training",
         },
         "training": {
             "start": "started", "round": "training", "take": "training", "conclude": "concluded",
             "common_state": "training", "catch_up": "training", "go_on": "training",
+            "exchange": "training",
         },
         "concluded": {
             "start": "started", "export": "concluded", "catch_up": "training", "go_on": "training",
@@ -146,6 +156,10 @@ class RoundClient(Summing, Party):
         self._stage = ""
         self._round = 0
         self.coder = self._new_coder()
+        self._rows = RowExchange(context)
+        self._exchanged = (0, -1)  # round and number of the last exchange
+        self._ahead: Payload = {}  # what was handed out before the round that it is for
+        self._refused: Payload = {}
 
     @property
     def sharing(self) -> SharingClient:
@@ -159,10 +173,13 @@ class RoundClient(Summing, Party):
         """Refuse a stage or a round that was there before, and handouts that nobody needs."""
         if op == "take" and self.sharing.reveal != "parties":
             raise Refused("operation 'take' is for sums that clients open")
-        if op in ("round", "conclude") and payload["stage"] != self._stage:
+        if op in ("round", "conclude", "exchange") and payload["stage"] != self._stage:
             raise Refused(f"stage '{payload['stage']}' is not the present one")
         if op == "round":
             require_later("round", payload["round"], self._round)
+        if op == "exchange":
+            require_later("round", payload["round"], self._round)
+            require_later("exchange", (payload["round"], payload["exchange"]), self._exchanged)
         last = self._last_round(payload["stage"]) if op == "catch_up" else None
         if op in ("start", "catch_up") and payload["stage"] in self._stages and last is None:
             raise Refused(f"stage '{payload['stage']}' was there before")
@@ -183,6 +200,8 @@ class RoundClient(Summing, Party):
         about: Payload = {"network": network} if network else {}
         if payload.get("trial"):
             about["parameters"] = self.sharing.local.parameters
+        if self.sharing.exchanges:
+            about["exchanges"] = self.sharing.exchanges
         return {"counts": counts, **reference, **about}
 
     def go_on(self, payload: Payload) -> Payload:
@@ -206,6 +225,55 @@ class RoundClient(Summing, Party):
             self.sharing.show_test(self.data)
         return {"behind": False}
 
+    def agree(self, payload: Payload) -> Payload:
+        """Answer a phase of the key exchange with the peers."""
+        return self._rows.agree(payload)
+
+    def introduce(self, payload: Payload) -> Payload:  # noqa: ARG002
+        """Tell the owners of external neighbors which of their nodes matter here."""
+        return {"boxes": self._rows.introduce(self.data.operators.neighborhood)}
+
+    def meet(self, payload: Payload) -> Payload:
+        """Learn which own nodes matter elsewhere."""
+        self._rows.meet(payload["boxes"], self.data.graph.num_nodes)
+        return {}
+
+    def exchange(self, payload: Payload) -> Payload:
+        """Tell the peers their rows of a hop, with those that they told of the hop before.
+
+        Payload: ``stage``, ``round`` and number of the ``exchange``; with the first what a round or
+        a report is handed out, and whether it ``settles``; later the ``boxes`` of the last one.
+        """
+        at = payload["exchange"]
+        if at == 0 and payload.get("settles"):
+            self.sharing.settle(payload)
+        elif at == 0:
+            self._refused = self.take(payload)
+        else:
+            self._take_rows(payload)
+        self._ahead = payload if at == 0 else self._ahead
+        self._exchanged = (payload["round"], at)
+        return {"boxes": self._rows.seal(self._row_tag(at), self.sharing.rows_to_send(at))}
+
+    def _after_exchange(self, payload: Payload) -> Payload:
+        """A message with what was handed out ahead of it; the last rows are taken in."""
+        if not self._ahead:
+            return payload
+        ahead, self._ahead = self._ahead, {}
+        self._take_rows(payload)
+        given = {**ahead, **payload}
+        return {key: given[key] for key in given if key not in ("boxes", "exchange")}
+
+    def _take_rows(self, payload: Payload) -> None:
+        """Take in what peers sent in the last exchange; of those that did not, the last stays."""
+        at = self._exchanged[1]
+        boxes, width = payload.get("boxes", {}), self.sharing.width_of(at)
+        for peer, rows in self._rows.open(self._row_tag(at), boxes, width).items():
+            self.sharing.take_rows(at, self._rows.places[peer], rows)
+
+    def _row_tag(self, at: int) -> str:
+        return f"{self._stage}{self._exchanged[0]}-{at}"
+
     def round(self, payload: Payload) -> Payload:
         """Take in what is new, evaluate it, and contribute to the next update if asked to.
 
@@ -218,7 +286,10 @@ class RoundClient(Summing, Party):
         sharing, tag = self.sharing, f"{self._stage}{{}}-{payload['round']}"
         self._round = payload["round"]
         self._weigh_classes(payload)
-        refused = self.take(payload)
+        if self._ahead.get("round") != payload["round"]:
+            self._ahead = {}  # of a round that never came
+        refused = self._refused if self._ahead else self.take(payload)
+        payload = self._after_exchange(payload)
         self._late = payload.get("late", False)
         figures = self._told(sharing.figures(payload))
         figures = figures if payload.get("report", True) else {}
@@ -277,7 +348,10 @@ class RoundClient(Summing, Party):
         """
         sharing = self.sharing
         self._weigh_classes(payload)
-        sharing.settle(payload)
+        if self._ahead.get("settles"):
+            payload = self._after_exchange(payload)
+        else:
+            sharing.settle(payload)
         report = self._told(sharing.final_figures(payload))
         if self.private is None:  # no noise would cover the counts
             report = {**without_objective(report), **sharing.details()}
@@ -407,7 +481,7 @@ class RoundClient(Summing, Party):
     def _build(self, payload: Payload) -> SharingClient:
         """What a client has for a recipe, at the weights that all begin with."""
         recipe = Recipe.from_payload(payload)
-        way = self._ways[recipe.sharing] if recipe.sharing else next(iter(self._ways.values()))
+        way = way_of(self._ways, self.settings, recipe)
         settings = recipe.apply(self.settings)
         trial = payload.get("trial", False)
         sharing = way.client(self.data, recipe, settings, self._secure, trial)
@@ -423,6 +497,7 @@ class RoundClient(Summing, Party):
 
     def make_room(self, payload: Payload) -> None:
         """Before another training has its turn: keep the present one or not, and forget others."""
+        self._ahead, self._exchanged = {}, (0, -1)
         if payload.get("park") and self._sharing is not None:
             parked = Parked(self._recipe, self._sharing, self.coder, self._round)
             self._parked[self._stage] = parked
@@ -594,9 +669,12 @@ class RoundEngine(Saved):
         self.evaluate_last(report=not clients.private)
         message: Payload = {"totals": self.totals, "stage": self.stage, **clients.session()}
         message |= self._weights_of_classes
-        message |= self.sharing.settle(self.best.round == self.round)
+        settled = self.sharing.settle(self.best.round == self.round)
+        ending = {"stage": self.stage, "round": self.round + 2, "settles": True}
+        left, boxes = self.sharing.exchange_rows({**message, **ending}, settled)
         form = CONCLUDE.having(**self.sharing.conclude_fields)
-        replies = self._call("conclude", message, self.sharing.settle_each(), form).ok
+        each = {**self.sharing.settle_each(), **boxes}
+        replies = self._call("conclude", {**message, **left}, each, form).ok
         seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)
         forms |= {} if "session" in message else seconds
         if not clients.private:
@@ -645,7 +723,12 @@ class RoundEngine(Saved):
         if useful and self._progress.doubtful:
             about["foretell"] = True
         handout, form = sharing.handout(), ROUND.perhaps(sharing.round_fields)
-        replies = self._call("round", {**handout, **about}, sharing.handout_each(chosen), form)
+        left, boxes = sharing.exchange_rows(about, handout)
+        each = {
+            name: {**one, **boxes.get(name, {})}
+            for name, one in sharing.handout_each(chosen).items()
+        }
+        replies = self._call("round", {**left, **about}, each, form)
         if sharing.reveal == "parties":
             clients.keep_in_step("take", handout, TAKE)
         sealed_by, self._sealed_by = self._sealed_by, ()

@@ -356,10 +356,33 @@ class AloneSettings(BatchSettings, ConsistencySettings, TrainSettings, NetworkSe
     """A fixed network, trained without a federation."""
 
 
+class SharingSettings(BaseModel):
+    """How clients learn together, and what they tell each other."""
+
+    model_config = CONFIG
+
+    sharing: Literal["common", "across"] = "common"
+    """common: edges between clients are dropped; across: networks convolve across clients, which
+    send each other embeddings of nodes that they share an edge with"""
+    share: Literal["hidden", "all", "none"] = "hidden"
+    """sharing=across: whose embeddings cross: those of hidden layers, the first convolution's too,
+    which peers can undo into raw features, or none"""
+    refresh: Count = 1
+    """sharing=across: rounds between two exchanges; more than 1 saves messages, and rounds in
+    between use and report on older embeddings"""
+
+
 class FederatedTraining(
-    AveragingSettings, BatchSettings, ConsistencySettings, ClientsSettings, TrainSettings
+    SharingSettings,
+    AveragingSettings,
+    BatchSettings,
+    ConsistencySettings,
+    ClientsSettings,
+    TrainSettings,
 ):
     """Any network, trained by a federation."""
+
+    discloses: ClassVar[dict[str, Any]] = {"sharing": "across", "share": "all"}
 
     dp_clip: Positive = 10.0
     """differential privacy: norm that every client's update is brought to, a gradient's or that of
@@ -368,7 +391,14 @@ class FederatedTraining(
     @property
     def releases(self) -> Releases | None:
         """An update in every round, and figures once, at the end."""
-        return Releases(self.rounds, 1)
+        return None if self.beyond_sums else Releases(self.rounds, 1)
+
+    @property
+    def beyond_sums(self) -> str:
+        """Rows of nodes: they are in the updates of others, which no bound on one's own covers."""
+        if self.sharing == "across":
+            return "the rows that clients show each other: leave sharing=across out"
+        return ""
 
 
 class FederatedSettings(FederatedTraining, NetworkSettings):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from autofgl.errors import unknown_name
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import NetworkSpec
@@ -57,6 +58,8 @@ class SharingClient(ABC):
     reveal: Reveal = "server"
     #: Whether figures and update travel in one sum: a secure sum costs a round trip.
     one_sum: bool = False
+    #: How often clients wait for rows of each other before a round.
+    exchanges: int = 0
     #: Attributes that a checkpoint has.
     saved: ClassVar[tuple[str, ...]] = ("local",)
 
@@ -71,6 +74,18 @@ class SharingClient(ABC):
     @abstractmethod
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
+
+    def rows_to_send(self, exchange: int) -> Any:
+        """Of an exchange, a row of every own node, ``[n, width]``."""
+        raise NotImplementedError
+
+    def width_of(self, exchange: int) -> int:
+        """Length of a row in an exchange."""
+        raise NotImplementedError
+
+    def take_rows(self, exchange: int, place: slice, rows: Any) -> None:
+        """Take in rows of some external nodes."""
+        raise NotImplementedError
 
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
@@ -212,6 +227,16 @@ class SharingServer(ABC):
     def handout(self) -> Payload:
         """What every client takes in with the next round."""
 
+    def exchange_rows(
+        self,
+        message: Payload,  # noqa: ARG002
+        handout: Payload,
+    ) -> tuple[Payload, dict[str, Payload]]:
+        """Before a round, or the end if the message ``settles``: let clients tell each other what
+        they need. What is left to hand out, and what each client is handed besides.
+        """
+        return handout, {}
+
     def handout_each(self, chosen: set[str]) -> dict[str, Payload]:
         """What each client receives besides; ``chosen`` are those that train."""
         return {name: {"train": name in chosen} for name in self.clients.names}
@@ -295,3 +320,23 @@ class Sharing:
     #: alone, and the network may diverge.
     client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
     spec: Callable[[ClientGraph, Any], NetworkSpec]
+    #: Whether clients tell each other rows, so that they need keys with each other.
+    exchanges: bool = False
+    #: Refuses graphs, settings and networks that it cannot work with.
+    check: Callable[[ClientGraph, Any, NetworkSpec], None] = lambda _graph, _settings, _spec: None
+
+
+def way_of(ways: Mapping[str, Sharing], settings: Any, recipe: Recipe | None = None) -> Sharing:
+    """The way of sharing that a recipe names, or else the settings; the first if neither does, or
+    if a method has ways of its own and its settings say nothing but the default.
+
+    Raises:
+        UserError: There is none of that name.
+    """
+    name, fields = recipe.sharing if recipe else "", type(settings).model_fields
+    if not name and "sharing" in fields:
+        default = settings.sharing == fields["sharing"].default and settings.sharing not in ways
+        name = "" if default else settings.sharing
+    if name and name not in ways:
+        raise unknown_name("way of sharing", name, ways)
+    return ways[name] if name else next(iter(ways.values()))

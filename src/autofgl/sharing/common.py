@@ -232,7 +232,7 @@ class CommonClient(SharingClient):
 class CommonServer(SharingServer):
     """Averages what the clients send, or seals the summed gradient for them."""
 
-    saved = ("_handout", "_best_weights", "_followed")
+    saved: ClassVar[tuple[str, ...]] = ("_handout", "_best_weights", "_followed")
     begins_anew = True
     round_fields: ClassVar[Mapping[str, Form]] = {"foretold": Number()}
 

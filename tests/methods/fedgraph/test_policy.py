@@ -8,7 +8,9 @@ import pytest
 
 import autofgl
 from autofgl.errors import UserError
+from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.graphs.cut import pool
 from autofgl.methods.fedgraph.policy import LEAST_KEPT, Reward, SamplingPolicy
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 
@@ -20,7 +22,7 @@ LEARNED: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def clients() -> list[ClientGraph]:
-    settings = autofgl.graphs.datasets.DataSettings(nodes=60, classes=3, features=12, degree=4)
+    settings = DataSettings(nodes=60, classes=3, features=12, degree=4)
     graph = autofgl.load("synthetic", seed=1, settings=settings)
     return autofgl.partition(graph, clients=3, method="random", seed=0)
 
@@ -64,7 +66,7 @@ def test_a_policy_for_another_federation_is_refused(
 ) -> None:
     path = learned.folder / "policy.afp"
     settings = {**LEARNED, "policy": str(path)}
-    two = autofgl.partition(autofgl.graphs.cut.pool(clients), clients=2, method="random", seed=0)
+    two = autofgl.partition(pool(clients), clients=2, method="random", seed=0)
     with pytest.raises(UserError, match="learned with 3 clients"):
         autofgl.run("fedgraph", two, out=out, **settings)
     with pytest.raises(UserError, match="2 convolutions, this run has 3 and 3"):
@@ -108,7 +110,9 @@ def test_it_learns_what_is_cheap() -> None:
 
 
 def test_the_actor_of_the_best_episode_is_kept() -> None:
-    settings = FedGraphSettings(sampler="ddpg", batch=100, layers=1, warm_up=1, noise=0.02)
+    settings = FedGraphSettings(
+        sampler="ddpg", batch=100, layers=1, warm_up=1, noise=0.02, judged=0
+    )
     policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
     rng = np.random.default_rng(0)
     for at in range(12):
@@ -127,6 +131,61 @@ def test_the_actor_of_the_best_episode_is_kept() -> None:
     assert not np.array_equal(actors[2], actors[3])
     saved = autofgl.federation.payload.decode(policy.to_bytes())
     np.testing.assert_array_equal(saved["actor"]["actor"]["4.bias"], actors[2])
+
+
+def played(policy: Any, accuracy: float, rounds: int = 4) -> list[dict[str, Any]]:
+    """An episode in which accuracy is always the same; the first client's part of each policy."""
+    weights = {"w": np.zeros(30)}
+    policy.begin_episode(weights)
+    chosen = []
+    for _ in range(rounds):
+        chosen.append(policy.choose(explore=True)["a"])
+        policy.observe(weights, policy.axes.moments(weights), 1)
+        policy.learn(accuracy, 1.0)
+    policy.end_episode()
+    return chosen
+
+
+def profiled(**settings: Any) -> Any:
+    about = FedGraphSettings(
+        sampler="ddpg", batch=100, layers=1, episode_rounds=4, warm_up=2, episodes=6, **settings
+    )
+    policy = SamplingPolicy(["a", "b"], about, seed=0)
+    rng = np.random.default_rng(0)
+    for at in range(12):
+        policy.profiled({"w": rng.normal(size=30)}, float(at))
+    policy.end_profile()
+    return policy
+
+
+@pytest.mark.parametrize("best", [3, 4, 5])
+def test_what_is_judged_best_is_kept(best: int) -> None:
+    """Episodes 3 to 5 play the best random policy, the best actor and the last, without noise."""
+    policy = profiled()
+    rows = [played(policy, 0.9 if at in (1, 2, best) else 0.5) for at in range(6)]
+    drawn = policy._random("warm-up", 1)
+    assert [row["batch"] for row in rows[3]] == [policy._policies(drawn)["a"]["batch"]] * 4
+    weights = {"w": np.zeros(30)}
+    policy.begin_episode(weights)
+    kept = policy.choose(explore=False)["a"]
+    assert kept == rows[best][0]
+    again = SamplingPolicy(["a", "b"], policy._settings, seed=0)
+    again.load_bytes(policy.to_bytes())
+    again.begin_episode(weights)
+    assert again.choose(explore=False)["a"] == kept
+
+
+def test_an_episode_ends_and_the_state_says_how_far_it_is() -> None:
+    policy = profiled()
+    played(policy, 0.5)
+    rows = policy._agent._replay._rows
+    states = [row[2 * 10] for row in rows]
+    np.testing.assert_allclose(states, [0.0, 0.25, 0.5, 0.75])
+    assert [row[-1] for row in rows] == [0, 0, 0, 1]
+    without = profiled(horizon=False)
+    played(without, 0.5)
+    assert [row[-1] for row in without._agent._replay._rows] == [0, 0, 0, 0]
+    assert without._agent.state_size == policy._agent.state_size - 1
 
 
 def test_while_random_policies_are_played_only_the_critic_learns() -> None:

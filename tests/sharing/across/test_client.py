@@ -157,6 +157,7 @@ def test_clients_wait_twice_for_every_shared_convolution(
     share: str, layers: int, waits: int
 ) -> None:
     assert exchanges(share, layers) == waits
+    assert 2 * exchanges(share, layers, asks=False) == waits
 
 
 def test_features_labels_and_edges_never_travel(small_graph: ClientGraph) -> None:
@@ -169,10 +170,10 @@ def test_features_labels_and_edges_never_travel(small_graph: ClientGraph) -> Non
     )  # fmt: skip
     rounds(method, 2)
     method.federation.close()
-    peer = [payload for direction, op, payload in seen if direction == "peer"]
-    assert peer
-    assert all(set(payload) <= {"box", "topic", "by"} for payload in peer)
-    boxes = b"".join(payload["box"] for payload in peer if "box" in payload)
+    assert not any(direction == "peer" for direction, _, _ in seen)
+    sent = [payload["boxes"] for direction, _, payload in seen if "boxes" in payload]
+    boxes = b"".join(box for one in sent for box in one.values())
+    assert boxes
     for client in clients:
         for array in (client.y, client.edge_index, client.boundary.remote, client.train_mask):
             assert array.tobytes() not in boxes
@@ -188,19 +189,28 @@ def test_features_labels_and_edges_never_travel(small_graph: ClientGraph) -> Non
 def test_only_what_is_needed_travels(small_graph: ClientGraph) -> None:
     """Full batch, K = 2: a pass sends 8 bytes for a needed node, and 4 for each of its outputs."""
     clients = autofgl.partition(small_graph, clients=3, method="metis", seed=0)
-    method = make("fedgraph", clients, sampler="full", **SMALL, evaluate_every=10)
+    boxes: list[bytes] = []
+
+    def observe(direction: str, _party: str, op: str, payload: Payload) -> None:
+        if direction == "up" and op in ("begin", "advance"):
+            boxes.extend(payload.get("boxes", {}).values())
+
+    settings = {**SMALL, "sampler": "full", "evaluate_every": 10}
+    method = make("fedgraph", clients, observer=observe, **settings)
     method.setup()
-    before = method.federation.meter.total("peer")
     method.step()
-    sent = method.federation.meter.total("peer") - before
+    sent = sum(map(len, boxes))
+    overhead = len(boxes) * (12 + 16)  # nonce and tag
     needed = 0
     for client in clients:
         cut = client.boundary
         train = np.isin(cut.local, np.flatnonzero(client.train_mask))
         needed += len(np.unique(np.stack([cut.owner, cut.remote])[:, train], axis=1).T)
-    payload = needed * (8 + 4 * small_graph.classes)
-    messages = 2 * len(clients) * (len(clients) - 1)
-    assert payload < sent < payload + messages * 600
+    assert sent - overhead == needed * (8 + 4 * small_graph.classes)
+    boxes.clear()
+    method.step()  # the sample is the same, and nobody asks again
+    again = sum(map(len, boxes)) - len(boxes) * (12 + 16)
+    assert again == needed * 4 * small_graph.classes
     method.federation.close()
 
 

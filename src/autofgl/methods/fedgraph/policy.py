@@ -4,6 +4,14 @@ A round of the federation is one step of the agent: it sees the weights, by
 :mod:`autofgl.sharing.across.weight_state`, says for every client i its P_i = (κ_i, p_i^(1..K)), and
 is paid by Eq. 9. Before the first episode some rounds with random policies serve to fit the axes of
 the state and to find α and β, which then stay: a policy can be kept in a file for another run.
+
+The paper's rounds never end: its critic adds the value of a next round to the last one of an
+episode, which no later round corrects, and its state does not say how far a training has come. Here
+an episode ends with its last round (``done``), and the state has t/T besides.
+
+The last episodes judge: the best random policy of the warm-up, the actor of the best episode and
+the last actor play one each, without noise and without learning, and the one with the best return
+is kept. So what is kept is no worse than the best that was drawn, as far as an episode can tell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +36,7 @@ LEAST_KEPT, LEAST_BATCH = 0.02, 1 / 32
 #: How far clients lie apart from each other, and rounds of an episode, where policies are random.
 SPREAD = 0.1
 #: Says what a policy file is.
-KIND = "autofgl sampling policy 1"
+KIND = "autofgl sampling policy 2"
 #: Axes of the state; it has twice as many dimensions, the paper's 20.
 AXES = 10
 
@@ -63,6 +71,7 @@ class SamplingPolicy:
 
     saved = (
         "_agent", "_seen", "_costs", "_state", "_action", "_return", "_step", "_episode", "_best",
+        "_best_random", "_candidates", "_chosen", "_fixed", "_length",
     )  # fmt: skip
 
     def __init__(self, clients: Sequence[str], settings: FedGraphSettings, seed: int) -> None:
@@ -80,7 +89,15 @@ class SamplingPolicy:
         self._return = 0.0
         self._step = self._episode = 0
         self._warm_up = min(settings.warm_up, settings.episodes // 2)
+        left = settings.episodes - self._warm_up - 1  # one at least in which an actor learns
+        self._judged = min(settings.judged, max(left, 0))
         self._best: Payload = {}
+        self._best_random: Payload = {}
+        self._candidates: list[Payload] = []
+        self._chosen: Payload = {}
+        #: The action of a policy that is the same in every state.
+        self._fixed: Vector | None = None
+        self._length = settings.episode_rounds
         size = len(self._clients) * (settings.layers + 1)
         learning = DDPGSettings(
             noise=settings.noise,
@@ -89,7 +106,9 @@ class SamplingPolicy:
             soft_update=settings.soft_update,
             critic_weight_decay=settings.critic_weight_decay,
         )
-        self._agent = DDPG(2 * AXES, size, numpy_generator(seed, "ddpg"), learning)
+        self._agent = DDPG(
+            2 * AXES + settings.horizon, size, numpy_generator(seed, "ddpg"), learning
+        )
 
     def random(self, at: int) -> dict[str, Payload]:
         """Policies of a profiling round."""
@@ -109,11 +128,14 @@ class SamplingPolicy:
         )
         self._seen, self._costs = [], []
 
-    def begin_episode(self, weights: Mapping[str, Any]) -> None:
-        """All clients have these weights."""
+    def begin_episode(self, weights: Mapping[str, Any], length: int | None = None) -> None:
+        """All clients have these weights; so many rounds are to come."""
         assert self.axes is not None
-        self._state = state_of(self.axes, weights, self.axes.moments(weights), 1)
+        self._length = length or self._settings.episode_rounds
         self._return, self._step = 0.0, 0
+        self._state = self._seen_at(0, weights, self.axes.moments(weights), 1)
+        if self._judging:
+            self._play(self._judged_now())
 
     def choose(self, explore: bool) -> dict[str, Payload]:
         """The next round's policies: the agent's, or random ones in the first episodes.
@@ -125,7 +147,8 @@ class SamplingPolicy:
         assert self._state is not None
         if not explore:
             self._settle()
-            self._action = self._agent.ask(self._state, explore=False)
+        if not explore or self._judging:
+            self._action = self._acted(self._state)
         elif self._episode < self._warm_up:
             self._action = self._explored(self._random("warm-up", self._episode), SPREAD)
         else:
@@ -134,8 +157,8 @@ class SamplingPolicy:
 
     def observe(self, weights: Mapping[str, Any], moments: Any, clients: int) -> None:
         """See where a round led to: W̄, and the sum of the clients' moments along the axes."""
-        assert self.axes is not None
-        self._before, self._state = self._state, state_of(self.axes, weights, moments, clients)
+        self._before = self._state
+        self._state = self._seen_at(self._step + 1, weights, moments, clients)
 
     def learn(self, accuracy: float, cost: float) -> dict[str, float]:
         """Learn from the round just observed, with its λ and δ; reward and discounted return so
@@ -145,9 +168,11 @@ class SamplingPolicy:
         assert self._state is not None
         assert self._before is not None
         reward = self._reward.of(accuracy, cost)
-        self._agent.tell(self._before, self._action, reward, self._state)
-        warm_up = self._episode < self._warm_up
-        self._agent.learn(self._settings.learn_steps, critic_only=warm_up)
+        if not self._judging:
+            over = self._settings.horizon and self._step + 1 >= self._settings.episode_rounds
+            self._agent.tell(self._before, self._action, reward, self._state, done=over)
+            warm_up = self._episode < self._warm_up
+            self._agent.learn(self._settings.learn_steps, critic_only=warm_up)
         self._return += self._agent.settings.discount**self._step * reward
         self._step += 1
         return {"reward": reward, "return": self._return}
@@ -156,11 +181,51 @@ class SamplingPolicy:
         """Explore less in the next one; keep the best episode's actor: the last need not be the
         best.
         """
-        if self._episode >= self._warm_up:
+        if self._judging:
+            played = self._judged_now()
+            if not self._chosen or self._return > self._chosen["return"]:
+                self._chosen = {**played, "return": self._return}
+        elif self._episode >= self._warm_up:
             self._agent.end_episode()
             if not self._best or self._return > self._best["return"]:
                 self._best = {"return": self._return, "policy": self._agent.policy()}
+        elif not self._best_random or self._return > self._best_random["return"]:
+            drawn = self._random("warm-up", self._episode)
+            self._best_random = {"return": self._return, "action": drawn}
         self._episode += 1
+        if self._judging and not self._candidates:
+            last = {"policy": self._agent.policy()}
+            self._candidates = [one for one in (self._best_random, self._best, last) if one]
+
+    @property
+    def _judging(self) -> bool:
+        """Whether the present episode plays what is to be kept."""
+        learning = self._settings.episodes - self._judged
+        return bool(self._judged) and learning <= self._episode < self._settings.episodes
+
+    def _judged_now(self) -> Payload:
+        at = self._episode - (self._settings.episodes - self._judged)
+        return self._candidates[at % len(self._candidates)]
+
+    def _play(self, candidate: Payload) -> None:
+        """Act as a candidate from here on."""
+        self._fixed = candidate.get("action")
+        if "policy" in candidate:
+            self._agent.load_policy(candidate["policy"])
+
+    def _acted(self, state: Vector) -> Vector:
+        """What the present policy does in a state, without noise."""
+        if self._fixed is not None:
+            return self._fixed
+        return self._agent.ask(state, explore=False)
+
+    def _seen_at(self, step: int, weights: Mapping[str, Any], moments: Any, clients: int) -> Vector:
+        """The state after so many rounds of an episode, or of a training."""
+        assert self.axes is not None
+        state = state_of(self.axes, weights, moments, clients)
+        if not self._settings.horizon:
+            return state
+        return np.append(state, min(step / max(self._length, 1), 1.0))
 
     def to_bytes(self) -> bytes:
         """The policy as a file: enough to act, nothing of any client's weights but W̄'s axes."""
@@ -170,7 +235,8 @@ class SamplingPolicy:
         shape = {"clients": len(self._clients), "layers": self._settings.layers}
         reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
         scales = {"axes": self.axes.to_payload(), "reward": reward}
-        return encode({"kind": KIND, **shape, "actor": self._agent.policy(), **scales})
+        fixed = {} if self._fixed is None else {"action": self._fixed}
+        return encode({"kind": KIND, **shape, "actor": self._agent.policy(), **scales, **fixed})
 
     def load_bytes(self, data: bytes) -> None:
         """Take over a policy from a file; a UserError if it is none, or for another federation."""
@@ -189,6 +255,7 @@ class SamplingPolicy:
             self._agent.load_policy(saved["actor"])
         except SearchError as error:
             raise UserError(f"the policy does not fit: {error}") from error
+        self._fixed = saved.get("action")
         self._take_scales(saved["axes"], saved["reward"])
 
     def check_weights(self, weights: Mapping[str, Any]) -> None:
@@ -221,10 +288,11 @@ class SamplingPolicy:
         self._reward = Reward(settings.omega, settings.target_accuracy, **reward)
 
     def _settle(self) -> None:
-        """Learning is over: act as the best actor from here on."""
-        if self._best:
-            self._agent.load_policy(self._best["policy"])
-            self._best = {}
+        """Learning is over: act as the best that was judged from here on, or as the best actor."""
+        kept = self._chosen or self._best or self._best_random
+        if kept:
+            self._play(kept)
+            self._best, self._chosen, self._best_random = {}, {}, {}
 
     def _random(self, *name: str | int) -> Vector:
         """One policy for all clients, give or take.

@@ -3,14 +3,15 @@
 Every client trains a GCN on its own nodes and aggregates neighbors that other clients hold
 (:mod:`autofgl.sharing.across.forward`). The server averages the weights by mini-batch size (Eq. 8).
 A round is one mini-batch of every client or several (``iterations``). Each takes as many calls as
-clients have to wait for each other: one, and two more for every convolution that is shared.
+clients have to wait for each other: one, and two more for every convolution that is shared, or one
+where the sample is always the same.
 docs/methods.md says where we differ from the paper.
 """
 
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Form, Record
-from autofgl.secure.keys import agree
+from autofgl.runtime.rows import BOXES, delivered
 from autofgl.secure.noise import row_noise
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges
@@ -109,6 +110,8 @@ class FedGraph(Method):
         self._policy = make_policy(federation.parties, settings, seed)
         self._class_weights: list[float] = []
         self._back = False
+        #: By purpose of a pass whose sample is always the same, who has asked for it.
+        self._asked: dict[str, set[str]] = {}
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
@@ -162,9 +165,8 @@ class FedGraph(Method):
     def connect(self) -> None:
         """Have the clients agree on keys, for sums and with each other, and meet their peers."""
         super().connect()
-        agree(partial(self.clients.relay, "agree"), tuple(self.clients.names), fewest=1)
-        self.clients.call("introduce", {}, reply=NOTHING)
-        self.clients.call("meet", {}, reply=NOTHING)
+        self.clients.connect_peers()
+        self._asked.clear()
 
     def catch_up(self, names: Sequence[str]) -> None:
         """Every round hands the weights out; the axes of the policy come with the next one."""
@@ -287,7 +289,9 @@ class FedGraph(Method):
         if self._phase == "profile":
             return policy.random(self.round)
         if fresh:
-            policy.begin_episode(self._initial)
+            training = self._phase == "train"
+            length = self.settings.rounds if training else self.settings.episode_rounds
+            policy.begin_episode(self._initial, length)
         return policy.choose(explore=self._phase == "episode")
 
     def _learn(self, policy: SamplingPolicy, moments: Any, clients: int, delta: float) -> Row:
@@ -386,12 +390,18 @@ class FedGraph(Method):
         """One pass at all clients, exchange by exchange."""
         if self._class_weights:
             message = {**message, "class_weights": self._class_weights}
-        count = exchanges(self.settings.share, self.settings.layers)
-        last = _LAST[message["purpose"]] if "report" in message else NOTHING
-        replies = self.clients.call("begin", message, each=each, reply=NOTHING if count else last)
+        purpose, names = message["purpose"], set(self.clients.names)
+        asks = not names <= self._asked.get(purpose, set())
+        count = exchanges(self.settings.share, self.settings.layers, asks)
+        last = _LAST[purpose] if "report" in message else NOTHING
+        form, message = BOXES if count else last, {**message, "asks": asks}
+        replies = self.clients.call("begin", message, each=each, reply=form)
         for turn in range(count):
-            form = NOTHING if turn < count - 1 else last
-            replies = self.clients.call("advance", {}, reply=form)
+            form = BOXES if turn < count - 1 else last
+            boxes = delivered(replies.ok)
+            replies = self.clients.call("advance", {}, each=boxes, reply=form)
+        if purpose != "train" or self.settings.sampler == "full":
+            self._asked[purpose] = names
         return replies
 
 

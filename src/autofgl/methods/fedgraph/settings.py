@@ -68,6 +68,13 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     """ddpg: rounds with random policies before the first of them"""
     warm_up: Whole = 8
     """ddpg: first episodes, each with a random policy of its own; half of all at most"""
+    judged: Whole = 3
+    """ddpg: last episodes, which play without noise what is to be kept: the best random policy of
+    the warm-up, the actor of the best episode, the last actor; 0: that of the best episode is kept,
+    by a return with noise"""
+    horizon: bool = True
+    """ddpg: episodes end, and the state says how much of one is over; false: as in the paper, where
+    every round is followed by another"""
     target_accuracy: Share = 0.9
     """ddpg: accuracy Λ that the reward aims at (Eq. 9)"""
     omega: float = Field(128.0, gt=1)

@@ -77,7 +77,9 @@ class FLAGCNSSettings(SelectionSettings, SpaceSettings, FederatedTraining):
 
     @property
     def beyond_sums(self) -> str:
-        """Codes that a client prefers, or the times of its machine."""
+        """Rows of nodes, codes that a client prefers, or the times of its machine."""
+        if self.sharing == "across":
+            return super().beyond_sums
         if self.optimizers != "controller":
             return "the codes that clients prefer by their own data: set optimizers=controller"
         if "latency" in self.objective_names:
@@ -210,6 +212,8 @@ class DartsSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     @property
     def releases(self) -> Releases | None:
         """Steps on SuperNet and architecture, then races and the final training."""
+        if self.beyond_sums:
+            return None
         return Releases(self.total_rounds, len(RUNGS) * self.trials + self.selection_figures)
 
     batch: Whole = 0

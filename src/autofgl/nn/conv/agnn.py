@@ -36,8 +36,9 @@ class AGNNConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
-        x, edges = as_tensor(x), structure.attention
+        x = structure.joined(as_tensor(x))
+        edges = structure.attention
         unit = functional.normalize(x, dim=-1)
-        cosines = edges.inner(unit)
+        cosines = edges.inner(structure.own_rows(unit), unit)
         weights = edges.softmax((self.beta * cosines).unsqueeze(1))
         return edges.weighted_sum(weights, x.unsqueeze(0)).squeeze(0)

@@ -37,8 +37,8 @@ class FeaStConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
-        edges = structure.attention
-        steering = self.u(x)  # [n, heads]
-        scores = edges.over_sources.T @ steering - edges.over_targets.T @ steering
+        steering, messages = structure.joined_together(self.u(x), self.lin(x))  # [n, heads]
+        edges, targets = structure.attention, structure.own_rows(steering)
+        scores = edges.over_sources.T @ steering - edges.over_targets.T @ targets
         weights = torch.softmax(scores + self.c, dim=1)
-        return edges.mixed_mean(weights, self.lin(x)) + self.bias
+        return edges.mixed_mean(weights, messages) + self.bias

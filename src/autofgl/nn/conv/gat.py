@@ -6,7 +6,6 @@ from torch.nn import functional
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.attention import AttentionPattern
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
@@ -52,18 +51,21 @@ class GATConv(Convolution):
 
     def forward(self, x: NodeInput, structure: Structure, generator: Rng = None) -> Tensor:
         """Convolve; the generator drives the dropout of coefficients."""
+        mapped = structure.joined(self.lin(x))
         edges = structure.attention
-        messages = self.lin(x).view(-1, self.heads, self.out_channels).transpose(0, 1).contiguous()
-        weights = edges.softmax(self._scores(edges, messages))
+        messages = mapped.view(-1, self.heads, self.out_channels).transpose(0, 1).contiguous()
+        weights = edges.softmax(self._scores(structure, messages))
         weights = dropout(weights, self.dropout, self.training, generator)
         out = edges.weighted_sum(weights, messages)  # [heads, n, out_channels]
         if self.concat:
             return out.transpose(0, 1).reshape(-1, len(self.bias)) + self.bias
         return out.mean(0) + self.bias
 
-    def _scores(self, edges: AttentionPattern, messages: Tensor) -> Tensor:
+    def _scores(self, structure: Structure, messages: Tensor) -> Tensor:
         """Unnormalized coefficients ``[E, heads]`` of messages ``[heads, n, out_channels]``."""
         vectors = torch.stack([self.att_src[0], self.att_dst[0]], dim=-1)  # [heads, C, 2]
         source, target = torch.bmm(messages, vectors).permute(2, 1, 0).contiguous()  # [n, heads]
-        scores = edges.over_sources.T @ source + edges.over_targets.T @ target
+        edges = structure.attention
+        targets = structure.own_rows(target)
+        scores = edges.over_sources.T @ source + edges.over_targets.T @ targets
         return functional.leaky_relu(scores, _NEGATIVE_SLOPE)

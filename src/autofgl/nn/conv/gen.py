@@ -46,14 +46,14 @@ class GENConv(Convolution):
 
     def aggregate(self, x: Tensor, structure: Structure) -> Tensor:
         """Softmax aggregation of the messages, ``[n, C]``; zero for a node without neighbors."""
-        messages = torch.relu(x) + 1e-7
+        messages = structure.joined(torch.relu(x) + 1e-7)
         if messages.shape[0] == 0:
             return messages
         low, high = messages.detach().aminmax(dim=0, keepdim=True)
         if torch.compiler.is_compiling() or not in_safe_range(low, high):
             return structure.softmax_sum(messages)
         exponentials = (messages - high).exp()
-        both = structure.sum @ torch.cat([exponentials, exponentials * messages], dim=1)
+        both = structure.joined_sum @ torch.cat([exponentials, exponentials * messages], dim=1)
         total, weighted = both.chunk(2, dim=1)
         return weighted / total.masked_fill(total == 0, 1.0)
 

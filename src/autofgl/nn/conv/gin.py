@@ -56,7 +56,7 @@ class GINConv(Convolution):
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
         first = cast(Linear, self.nn[0])
-        if isinstance(x, Tensor) and first.in_channels < first.out_channels:
+        if isinstance(x, Tensor) and first.grows(x) and not structure.crosses:
             hidden = first.add_bias(first.product(self._with_neighbors(x, structure)))
         else:
             hidden = first.add_bias(self._with_neighbors(first.product(x), structure))

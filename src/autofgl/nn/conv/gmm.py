@@ -42,10 +42,11 @@ class GMMConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
+        messages = structure.joined(x @ self.g)
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
         weights = torch.exp(-0.5 * distance.sum(-1))
-        out = structure.mixed_mean(weights, x @ self.g)
+        out = structure.mixed_mean(weights, messages)
         return out + self.root.product(x) + self.bias
 
 

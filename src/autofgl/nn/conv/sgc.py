@@ -25,7 +25,7 @@ class SGConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
-        if isinstance(x, Tensor) and self.lin.in_channels < self.lin.out_channels:
+        if isinstance(x, Tensor) and self.lin.grows(x) and not structure.crosses:
             out: Tensor = self.lin(self._hops(structure.gcn, x))
             return out
         return self.lin.add_bias(self._hops(structure.gcn, self.lin.product(x)))

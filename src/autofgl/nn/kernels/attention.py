@@ -51,9 +51,9 @@ class AttentionPattern:
         values = weights.t().reshape(-1)
         return spmm(self._tiled[heads], values, x.reshape(-1, width)).view(heads, -1, width)
 
-    def inner(self, x: Tensor) -> Tensor:
-        """Inner products of the rows at each edge's two ends, ``[n, C] -> [E]``."""
-        return sampled_product(self.pattern, x, x)
+    def inner(self, targets: Tensor, sources: Tensor) -> Tensor:
+        """Inner products of the rows at each edge's two ends, ``[E]``."""
+        return sampled_product(self.pattern, targets, sources)
 
     def mixed_mean(self, weights: Tensor, messages: Tensor) -> Tensor:
         """:func:`mixed_mean` of these edges."""

@@ -57,14 +57,20 @@ class Linear(nn.Module):
         """The linear part alone."""
         return x @ self.weight
 
+    def grows(self, x: NodeInput) -> bool:
+        """Whether the product is wider than ``x``, so that others with ``x`` itself cost less."""
+        return isinstance(x, Tensor) and self.in_channels < self.out_channels
+
     def add_bias(self, x: Tensor) -> Tensor:
         """``x`` plus the bias, if there is one."""
         return x if self.bias is None else x + self.bias
 
     def propagate(self, operator: SparseOperator, x: NodeInput) -> Tensor:
-        """``operator @ x @ weight``, in the cheaper of the two orders, without the bias."""
-        if isinstance(x, Tensor) and self.in_channels < self.out_channels:
-            return operator @ x @ self.weight
+        """``operator @ x @ weight``, in the cheaper of the two orders, without the bias; in the
+        second one where ``x`` would cross to other clients.
+        """
+        if self.grows(x) and not getattr(operator, "crosses", False):
+            return operator @ x @ self.weight  # type: ignore[operator]
         return operator @ (x @ self.weight)
 
 

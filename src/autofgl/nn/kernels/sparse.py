@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -105,6 +105,9 @@ class SparseOperator:
     The product is differentiable in the dense factor, any number of times. A symmetric matrix is
     its own transpose and is kept once.
     """
+
+    #: Whether what it is multiplied by is shown to other clients.
+    crosses: ClassVar[bool] = False
 
     def __init__(self, pattern: SparsePattern, values: Tensor) -> None:
         self.pattern = pattern

@@ -61,6 +61,7 @@ class GNN(nn.Module):
                 x = InputFeatures(x).scaled(self.scales_features)
         elif edge_weight is not None:
             raise TypeError("a structure has its own weights")
+        edges.begin()
         return self.logits(x, edges, generator)
 
     def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:

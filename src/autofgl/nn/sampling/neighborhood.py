@@ -61,7 +61,7 @@ class Neighborhood:
     def from_client(cls, graph: ClientGraph) -> Neighborhood:
         """The matrix of a client graph, in time linear in its nodes and edges."""
         n, boundary = graph.num_nodes, graph.boundary
-        first, place = _external_nodes(boundary)
+        first, place = external_nodes(boundary)
         matrix = _entries(graph, n + place, n + len(first))
         if graph.edge_weight is None:
             degree = np.concatenate([graph.degree, boundary.degree[first]]) + 1
@@ -199,7 +199,7 @@ def starts(counts: Ints) -> Ints:
     return bounds
 
 
-def _external_nodes(boundary: Boundary) -> tuple[Ints, Ints]:
+def external_nodes(boundary: Boundary) -> tuple[Ints, Ints]:
     """The distinct nodes at the other ends of a boundary, by owner and index there.
 
     A row of the boundary that names each node, ``[m]``, and the node of each row, ``[b]``.

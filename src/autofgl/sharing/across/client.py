@@ -42,12 +42,11 @@ COST_UNIT = 1e6
 
 
 class AcrossClient(Summing, Party):
-    """Samples, convolves across clients and trains; peers fetch between two calls of a pass."""
+    """Samples, convolves across clients and trains; what peers need goes with a pass's calls."""
 
     operations: ClassVar[frozenset[str]] = Summing.operations | {
         "agree", "introduce", "meet", "start", "begin", "advance", "conclude",
     }  # fmt: skip
-    peer_operations: ClassVar[frozenset[str]] = frozenset({"fetch"})
     #: The common weights are handed out before the first pass; then sums tell all.
     phases: ClassVar[Mapping[str, Mapping[str, str]]] = {
         "new": {"start": "ready", "begin": "passing"},
@@ -96,9 +95,10 @@ class AcrossClient(Summing, Party):
         self._optimizer = self._fresh_optimizer()
         passes = ("train", "evaluate", "judge")
         self._full = {name: [Everything() for _ in range(settings.layers)] for name in passes}
-        self._last_rows: tuple[Ints, NodeInput] | None = None
+        self._last_rows: dict[str, tuple[Ints, NodeInput]] = {}  # by purpose
         self._pass: Pass | None = None
         self._steps: Iterator[None] = iter(())
+        self._wanted: dict[str, dict[int, dict[str, Ints]]] = {}  # by purpose
         self._ask: Payload = {}
         self._cost = 0
         self._axes: Axes | None = None
@@ -126,16 +126,14 @@ class AcrossClient(Summing, Party):
         owners = enumerate(near.owners) if self._settings.share != "none" else ()
         wishes = {name: near.remote[near.owner == index] for index, name in owners}
         self._exchange.publish("meet", {name: own for name, own in wishes.items() if len(own)})
-        return {}
+        return self._exchange.sent()
 
-    def meet(self, payload: Payload) -> Payload:  # noqa: ARG002
+    def meet(self, payload: Payload) -> Payload:
         """Learn which own nodes matter elsewhere."""
+        self._exchange.take(payload["boxes"])
         self._exchange.meet(self._around.neighborhood.own)
+        self._wanted.clear()
         return {}
-
-    def fetch(self, payload: Payload) -> Payload:
-        """A peer fetches what was published for it."""
-        return self._exchange.answer(payload)
 
     def start(self, payload: Payload) -> Payload:  # noqa: ARG002
         """Number of own training, validation and test nodes, and the common initial weights."""
@@ -154,9 +152,9 @@ class AcrossClient(Summing, Party):
         ``evaluate`` or ``judge``, an evaluation of validation nodes; for training ``batch`` and
         ``keep``, this client's policy (Algorithm 1, line 2); ``report``, the tag of the sum to
         contribute to, if any; for an evaluation ``totals``, the federation's node counts;
-        ``class_weights`` if the loss is balanced.
+        ``class_weights`` if the loss is balanced; ``asks``, whether clients ask each other for
+        nodes, or the sample is that of an earlier pass for the same purpose.
         """
-        self._exchange.clear()
         self._tags.add(payload["tag"])
         if "weights" in payload:
             self._load_weights(payload["weights"])
@@ -171,16 +169,21 @@ class AcrossClient(Summing, Party):
         self._ask = payload
         self._pass = self._training() if payload["purpose"] == "train" else self._evaluation()
         self._steps = self._pass.steps()
-        return self.advance({})
+        return self.advance({"boxes": {}})
 
-    def advance(self, payload: Payload) -> Payload:  # noqa: ARG002
-        """Go on to the next exchange, or to the end of the pass."""
+    def advance(self, payload: Payload) -> Payload:
+        """Go on to the next exchange, with what peers sent in the last, or to the end of the pass.
+
+        Payload: ``boxes``, if there are any for this client.
+        """
+        self._exchange.take(payload.get("boxes", {}))
         training = self._ask["purpose"] == "train"
         with torch.set_grad_enabled(training):
             if next(self._steps, "over") is None:
-                return {}
+                return self._exchange.sent()
             done, self._pass = self._pass, None
             assert done is not None
+            self._wanted[self._ask["purpose"]] = done.wanted
             return self._learn(done) if training else self._report(done)
 
     def conclude(self, payload: Payload) -> Payload:
@@ -224,13 +227,19 @@ class AcrossClient(Summing, Party):
         batch = np.sort(draw_batch(nodes, min(self._ask["batch"], len(nodes)), rng))
         generator = torch_generator(self._seed, "dropout", self._name, tag)
         self.model.train()
-        return Pass(self.model, self._around, self._rules(), batch, tag, rng, generator)
+        rules, known = self._rules(), self._known()
+        return Pass(self.model, self._around, rules, batch, tag, rng, generator, known)
 
     def _evaluation(self) -> Pass:
         nodes = np.unique(np.concatenate(self._evaluated()))
         self.model.eval()
         tag, rules = self._ask["tag"], self._full[self._ask["purpose"]]
-        return Pass(self.model, self._around, rules, nodes, tag, numpy_generator(0))
+        rng = numpy_generator(0)
+        return Pass(self.model, self._around, rules, nodes, tag, rng, wanted=self._known())
+
+    def _known(self) -> dict[int, dict[str, Ints]] | None:
+        """What peers ask for in this pass, if they do not say so again."""
+        return None if self._ask["asks"] else self._wanted.get(self._ask["purpose"], {})
 
     def _evaluated(self) -> list[Ints]:
         """Nodes of each split that count: all, or those of validation alone to judge a policy."""
@@ -309,9 +318,12 @@ class AcrossClient(Summing, Party):
     def _rows(self, nodes: Ints) -> NodeInput:
         if len(nodes) == self._features.shape[0]:
             return self._features
-        if self._last_rows is None or not np.array_equal(self._last_rows[0], nodes):
-            self._last_rows = nodes, self._features.rows(torch.from_numpy(nodes))
-        return self._last_rows[1]
+        purpose = self._ask["purpose"]
+        last = self._last_rows.get(purpose)
+        if last is None or not np.array_equal(last[0], nodes):
+            last = nodes, self._features.rows(torch.from_numpy(nodes))
+            self._last_rows[purpose] = last
+        return last[1]
 
     def _fresh_optimizer(self) -> torch.optim.Adam:
         settings = self._settings

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from autofgl.errors import AutoFGLError
-from autofgl.federation.party import Context, PeerFailed
+from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Ints
 from autofgl.nn.features import NodeInput
@@ -42,56 +42,50 @@ Listener: TypeAlias = Callable[[str, int, str, Ints, npt.NDArray[np.float32]], N
 class Exchange:
     """One client's line to those it shares edges with.
 
-    Everything is published by its owner in one call of the server and fetched by a peer in the
-    next, as a box that only the two can open (AES-GCM under a key that both alone know), so whoever
-    carries it, a relaying server included, sees its size and nothing else. Clients sign their keys,
-    so that no server can put its own in place. What a client may ever ask of another is fixed when
-    they meet: the ends of the edges that the two share.
+    Everything goes out with the answer to one call of the server and comes in with the next call:
+    one message each way for all peers. Each box is for one peer, and only the two can open it
+    (AES-GCM under a key that both alone know), so that the server, which relays it, sees its size
+    and nothing else. Clients sign their keys, so that no server can put its own in place. What a
+    client may ever ask of another is fixed when they meet: the ends of the edges that the two
+    share.
     """
 
     def __init__(self, context: Context) -> None:
         self._name = context.name
-        self._line = context.peers
         terms = Terms(context.run, "across", tuple(context.parties), 1, 0)
         self._keys = KeyRing(context.name, terms, fewest=1, identity=context.identity)
-        self._boxes: dict[str, dict[str, bytes]] = {}
+        self._sent: dict[str, bytes] = {}
+        self._received: Mapping[str, bytes] = {}
         self._allowed: dict[str, Ints] = {}
 
     def agree(self, payload: Payload) -> Payload:
         """Answer a phase of the key exchange."""
         return self._keys.phases[payload["phase"]](payload["message"])
 
-    def clear(self) -> None:
-        """Forget what was published for an earlier pass."""
-        self._boxes.clear()
+    def take(self, boxes: Mapping[str, bytes]) -> None:
+        """What the peers sent in the last call."""
+        self._received = boxes
+
+    def sent(self) -> Payload:
+        """What goes out with the answer to this call."""
+        sent, self._sent = self._sent, {}
+        return {"boxes": sent}
 
     def publish(self, topic: str, messages: Mapping[str, Any]) -> None:
-        """Lay out an array for each peer named, until :meth:`clear`."""
-        self._boxes[topic] = {}
+        """Send an array to each peer named."""
+        self._sent = {}
         for peer, array in messages.items():
             if peer in self._keys.peers:
                 little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-                box = self._keys.seal(peer, "fedgraph", topic, little.tobytes())
-                self._boxes[topic][peer] = box
+                self._sent[peer] = self._keys.seal(peer, "fedgraph", topic, little.tobytes())
 
     def fetch(self, topic: str, peer: str, dtype: Any) -> Any:
-        """The numbers that a peer laid out for this client, in one row; nothing if it is gone."""
-        if peer not in self._keys.peers:
-            return None
-        try:
-            box = self._line.call(peer, "fetch", {"topic": topic, "by": self._name})["box"]
-        except PeerFailed as failure:
-            if failure.kind in ("lost", "timeout"):
-                return None
-            raise
-        if not box:
+        """The numbers that a peer sent to this client, in one row; nothing if there are none."""
+        box = self._received.get(peer)
+        if peer not in self._keys.peers or not box:
             return None
         text = self._keys.unseal(peer, "fedgraph", topic, box)
         return np.frombuffer(text, np.dtype(dtype).newbyteorder("<")).astype(dtype, copy=False)
-
-    def answer(self, payload: Payload) -> Payload:
-        """A peer fetches; a box is of no use to anyone else."""
-        return {"box": self._boxes.get(payload["topic"], {}).get(payload["by"], b"")}
 
     def meet(self, own: int) -> None:
         """Learn which of the ``own`` nodes others will ask for; it is an error if they do not
@@ -122,9 +116,11 @@ class Exchange:
         return wanted
 
 
-def exchanges(share: str, convolutions: int) -> int:
-    """How often clients wait for each other in a pass: twice for every shared convolution."""
-    return 2 * sum(is_shared(share, k) for k in range(1, convolutions + 1))
+def exchanges(share: str, convolutions: int, asks: bool = True) -> int:
+    """How often clients wait for each other in a pass: twice for every shared convolution, or once
+    where owners know already what they will be asked for.
+    """
+    return (1 + asks) * sum(is_shared(share, k) for k in range(1, convolutions + 1))
 
 
 def is_shared(share: str, k: int) -> bool:
@@ -155,7 +151,9 @@ class Pass:
     """One forward pass, made in steps; between two steps clients exchange.
 
     ``rules`` sample for each convolution, first to last; the batch is sorted; the tag is the same
-    at all clients and never again; without a generator, of dropout, it is an evaluation.
+    at all clients and never again; without a generator, of dropout, it is an evaluation. ``wanted``
+    is what that of an earlier pass was asked for, by convolution, if the sample is the same: then
+    nobody asks again.
     """
 
     def __init__(
@@ -167,6 +165,7 @@ class Pass:
         tag: str,
         rng: np.random.Generator,
         generator: torch.Generator | None = None,
+        wanted: dict[int, dict[str, Ints]] | None = None,
     ) -> None:
         self._model = model
         self._around = around
@@ -177,7 +176,8 @@ class Pass:
         self._generator = generator
         self._blocks: dict[int, Block] = {}
         self._inputs: dict[int, Ints] = {}
-        self._wanted: dict[int, dict[str, Ints]] = {}
+        self._asks = wanted is None
+        self.wanted: dict[int, dict[str, Ints]] = wanted or {}
         self.output = torch.empty(0)
         self.cost = 0
 
@@ -194,13 +194,15 @@ class Pass:
             block = self._rules[k - 1](near, targets, self._rng)
             self._blocks[k] = block
             targets = _own(block, near.own)
-            if self._shared(k):
+            if self._shared(k) and self._asks:
                 asked = self._by_owner(_external(block, near.own))
                 needs = {peer: near.remote[nodes] for peer, nodes in asked}
                 around.exchange.publish(self._topic("need", k), needs)
                 yield
-                self._wanted[k] = around.exchange.wanted(self._topic("need", k))
-                targets = np.unique(np.concatenate([targets, *self._wanted[k].values()]))
+                self.wanted[k] = around.exchange.wanted(self._topic("need", k))
+            if self._shared(k):
+                others = self.wanted.get(k, {})
+                targets = np.unique(np.concatenate([targets, *others.values()]))
             self._inputs[k] = targets
 
     def _up(self) -> Iterator[None]:
@@ -212,7 +214,7 @@ class Pass:
             product = conv.lin.product(dropped)
             if self._shared(k):
                 rows, inputs = product.detach().numpy(), self._inputs[k]
-                topic, wanted = self._topic("rows", k), self._wanted[k]
+                topic, wanted = self._topic("rows", k), self.wanted.get(k, {})
                 if self._around.noise is not None and wanted:
                     asked = np.unique(np.concatenate(list(wanted.values())))
                     rows = self._around.noise.cover(topic, rows[np.searchsorted(inputs, asked)])
