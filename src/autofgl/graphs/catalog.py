@@ -20,7 +20,9 @@ from autofgl import plugins
 from autofgl.errors import UserError, unknown_name
 
 #: Kinds of split, see :func:`autofgl.graphs.datasets.split_nodes`.
-SPLITS = ("public", "per-class", "fraction", "supervised")
+SPLITS = ("public", "per-class", "fraction", "supervised", "openfgl")
+#: Those that are drawn in each client, after the cut.
+CLIENT_SPLITS = ("openfgl",)
 
 
 Whole: TypeAlias = Annotated[int, Field(ge=0)]
@@ -89,7 +91,8 @@ class DataSettings(SyntheticSettings):
     """All settings of the data: of its edges, of the split, and the knobs of ``synthetic``."""
 
     split: str | None = None
-    """kind of split (public, per-class, fraction, supervised); else the dataset's own"""
+    """kind of split (public, per-class, fraction, supervised); else the dataset's own; openfgl:
+    20/40/40 % of each class in each client, drawn after the cut"""
     train_per_class: int = Field(default=20, ge=1)
     """per-class split: training nodes per class"""
     val_nodes: Whole = 500
@@ -220,6 +223,7 @@ class Partitioner(NamedTuple):
 PARTITIONERS: dict[str, Partitioner] = {
     "metis": Partitioner("equal sizes, few edges between clients (METIS)"),
     "louvain": Partitioner("communities packed into clients of nearly equal size (Louvain)"),
+    "louvain-openfgl": Partitioner("Louvain as OpenFGL cuts: groups capped, packed in turn"),
     "random": Partitioner("equal sizes, nodes drawn uniformly"),
     "dirichlet": Partitioner(
         "label skew, shares of each class drawn from Dirichlet(dirichlet_beta)"

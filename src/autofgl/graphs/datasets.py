@@ -9,7 +9,9 @@ A split is seeded; a node without a label (``y == -1``) never enters a mask, wha
 """
 
 import inspect
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from http.client import HTTPException
 from importlib import resources
@@ -22,7 +24,7 @@ from numpy.random import Generator
 from autofgl import plugins
 from autofgl.errors import AutoFGLError, GraphError, UserError, one_line, unknown_name
 from autofgl.graphs import raw_files
-from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings, check_dataset
+from autofgl.graphs.catalog import CLIENT_SPLITS, DATASETS, SPLITS, DataSettings, check_dataset
 from autofgl.graphs.client_graph import (
     MASKS,
     Bools,
@@ -73,7 +75,14 @@ def load(
     assert kind is not None
     if settings.whole_graph_hops:
         graph = replace(graph, x=smooth_features(graph, settings.whole_graph_hops))
+    if kind in CLIENT_SPLITS:
+        return graph  # see split_clients
     return split_nodes(graph, kind, numpy_generator(seed, "split", name), settings)
+
+
+def split_clients(clients: Sequence[ClientGraph], seed: int) -> list[ClientGraph]:
+    """Clients with masks that are drawn in each of them, after the cut: ``openfgl``."""
+    return [by_class(one, numpy_generator(seed, "split", one.name)) for one in clients]
 
 
 def _from_outside(
@@ -254,6 +263,22 @@ def by_fraction(
     cuts = np.rint(np.cumsum(shares) * len(nodes)).astype(np.int64)
     first, second, third = np.maximum(cuts, 1)
     return _with_nodes(graph, nodes[:first], nodes[first:second], nodes[second:third])
+
+
+def by_class(
+    graph: ClientGraph, rng: Generator, shares: Sequence[float] = (0.2, 0.4, 0.4)
+) -> ClientGraph:
+    """Shares of each class for training, validation and test, as OpenFGL draws them in each client:
+    all counts are rounded down, so that a class of four has no training node.
+    """
+    cuts = np.cumsum(shares)
+    masks = [np.zeros(graph.num_nodes, np.bool_) for _ in shares]
+    for label in range(graph.classes):
+        nodes = rng.permutation(np.flatnonzero(graph.y == label))
+        ends = [math.floor(cut * len(nodes) + 1e-9) for cut in cuts]
+        for mask, start, end in zip(masks, [0, *ends], ends, strict=False):
+            mask[nodes[start:end]] = True
+    return graph.with_masks(*masks)
 
 
 def supervised(graph: ClientGraph) -> ClientGraph:

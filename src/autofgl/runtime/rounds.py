@@ -47,7 +47,7 @@ from autofgl.runtime.replies import (
     Truth,
 )
 from autofgl.runtime.reversal import ReversalCheck, flattened
-from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer, way_of
 from autofgl.runtime.state import Saved, restore_state, saved_state
 from autofgl.tasks.losses import TEMPERATURES, balanced_weights
 
@@ -407,8 +407,8 @@ class RoundClient(Summing, Party):
     def _build(self, payload: Payload) -> SharingClient:
         """What a client has for a recipe, at the weights that all begin with."""
         recipe = Recipe.from_payload(payload)
-        way = self._ways[recipe.sharing] if recipe.sharing else next(iter(self._ways.values()))
         settings = recipe.apply(self.settings)
+        way = way_of(self._ways, settings, recipe.sharing)
         trial = payload.get("trial", False)
         sharing = way.client(self.data, recipe, settings, self._secure, trial)
         if payload.get("test"):
@@ -596,6 +596,7 @@ class RoundEngine(Saved):
         message |= self._weights_of_classes
         message |= self.sharing.settle(self.best.round == self.round)
         form = CONCLUDE.having(**self.sharing.conclude_fields)
+        form = form.perhaps(self.sharing.conclude_options)
         replies = self._call("conclude", message, self.sharing.settle_each(), form).ok
         seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)
         forms |= {} if "session" in message else seconds

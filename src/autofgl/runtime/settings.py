@@ -284,6 +284,79 @@ class AveragingSettings(BaseModel):
         return self
 
 
+#: Ways of sharing that average parameters always.
+LIKENESS = ("fedgta", "fed-pub")
+
+
+class SharingSettings(BaseModel):
+    """What clients have in common, what each has for itself, and what is evaluated."""
+
+    model_config = CONFIG
+
+    sharing: Literal["common", "personal", "head", "ditto", "fedgta", "fed-pub"] = "common"
+    """what clients have in common. common: one model; personal: it is fine-tuned by each client in
+    the end, where its own validation nodes gain by that; head: each client keeps a last layer of
+    its own (FedPer); ditto: each has a model of its own, pulled towards the common one; fedgta,
+    fed-pub: each gets an average of the models of clients like it, which the server has to see
+    (secure=none, and parameters are averaged, whatever aggregate says)"""
+    prox: NonNegative = 0.0
+    """FedProx's μ: local epochs stay near the global weights (aggregate=parameters)"""
+    ditto_pull: NonNegative = 0.1
+    """sharing=ditto: how strongly own models are pulled towards the common one, λ"""
+    personal_epochs: Whole = 50
+    """sharing=personal: most local epochs of each fine-tuning; it ends earlier when the loss on own
+    validation nodes has not improved for 10"""
+    evaluate: Literal["own", "global", "local", "local-before-averaging"] = "own"
+    """what figures are of. own: what the way of sharing gives a client; global: one model on all
+    nodes (sharing=common); local: each client's model on its own nodes, the same as own; local-
+    before-averaging: each client's model after its local epochs and before the average, as OpenFGL
+    has it (sharing=common, aggregate=parameters)"""
+    compare_alone: bool = False
+    """in the end every client trains alone as well, and result.json says what it gains by the
+    federation; with sharing=personal it may keep that model"""
+    collect_models: bool = False
+    """put the clients' own models into the run folder; else they stay with the clients"""
+
+    @property
+    def way(self) -> str:
+        """The way of sharing that all this asks for, by its name among a method's ways."""
+        before = self.sharing == "common" and self.evaluate == "local-before-averaging"
+        return "before-averaging" if before else self.sharing
+
+    @property
+    def plain_ways(self) -> bool:
+        """Whether all that clients tell is what one common model takes."""
+        return self.sharing == "common" and self.evaluate == "own" and not self.compare_alone
+
+
+def check_sharing(settings: Any) -> None:
+    """Refuse settings of sharing that contradict others.
+
+    Raises:
+        UserError: They do; the message says what to set.
+    """
+    gradients = settings.aggregate == "gradients" and settings.sharing not in LIKENESS
+    if settings.prox and gradients:
+        raise UserError(f"prox={settings.prox:g} is for local epochs: set aggregate=parameters")
+    if settings.evaluate == "global" and settings.sharing != "common":
+        raise UserError(
+            f"sharing={settings.sharing} has no one model for evaluate=global: set evaluate=local"
+        )
+    if settings.evaluate == "local-before-averaging" and settings.sharing != "common":
+        raise UserError(
+            "evaluate=local-before-averaging is for sharing=common: others evaluate own models"
+        )
+    if settings.evaluate == "local-before-averaging" and gradients:
+        raise UserError(
+            "evaluate=local-before-averaging is for local epochs: set aggregate=parameters"
+        )
+    if not settings.plain_ways and getattr(settings, "dp_epsilon", False):
+        raise UserError(
+            "--dp covers the updates and figures of one common model: leave sharing, evaluate and "
+            "compare_alone as they are"
+        )
+
+
 class SelectionSettings(BaseModel):
     """How a search gets from its best recipes to one trained network."""
 
@@ -344,8 +417,12 @@ class AloneSettings(BatchSettings, TrainSettings, NetworkSettings):
     """A fixed network, trained without a federation."""
 
 
-class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, TrainSettings):
+class FederatedTraining(
+    SharingSettings, AveragingSettings, BatchSettings, ClientsSettings, TrainSettings
+):
     """Any network, trained by a federation."""
+
+    discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
 
     dp_clip: Positive = 10.0
     """differential privacy: norm that every client's update is brought to, a gradient's or that of
@@ -355,6 +432,11 @@ class FederatedTraining(AveragingSettings, BatchSettings, ClientsSettings, Train
     def releases(self) -> Releases | None:
         """An update in every round, and figures once, at the end."""
         return Releases(self.rounds, 1)
+
+    @model_validator(mode="after")
+    def _check_ways(self) -> Self:
+        check_sharing(self)
+        return self
 
 
 class FederatedSettings(FederatedTraining, NetworkSettings):

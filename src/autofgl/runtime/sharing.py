@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from autofgl.errors import unknown_name
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import NetworkSpec
@@ -71,9 +72,14 @@ class SharingClient(ABC):
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
 
+    @property
+    def evaluated(self) -> LocalModel:
+        """What the figures of a round are of."""
+        return self.local
+
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
-        local, totals = self.local, payload["totals"]
+        local, totals = self.evaluated, payload["totals"]
         sums, counts = local.evaluate_counting(objective_kinds(local.settings), ["val"])
         figures = {"metrics": scale_down(sums, totals), **to_units(counts, "val_")}
         if payload.get("calibrate"):
@@ -175,6 +181,8 @@ class SharingServer(ABC):
     #: What else a client answers to a round and at the end.
     round_fields: ClassVar[Mapping[str, Form]] = {}
     conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}
+    #: The same, where it may be missing.
+    conclude_options: ClassVar[Mapping[str, Form]] = {}
     #: How many kinds of weights clients count predictions of, and which of them the result is of.
     kinds: ClassVar[int] = 1
     result_kind: int = 0
@@ -288,3 +296,17 @@ class Sharing:
     #: alone, and the network may diverge.
     client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
     spec: Callable[[ClientGraph, Any], NetworkSpec]
+    #: What the server sees of single clients, so that no secure mode can give it; empty: nothing.
+    reveals: str = ""
+
+
+def way_of(ways: Mapping[str, Sharing], settings: Any, name: str = "") -> Sharing:
+    """The way of a recipe's ``name``, else that of the settings, else the first.
+
+    Raises:
+        UserError: A recipe names a way that is not among these.
+    """
+    if name and name not in ways:
+        raise unknown_name("way of sharing", name, ways)
+    name = name or getattr(settings, "way", "")
+    return ways.get(name) or next(iter(ways.values()))
