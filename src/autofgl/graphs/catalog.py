@@ -189,6 +189,51 @@ DATASETS: dict[str, Dataset] = {
         "34,493 nodes, 247,962 edges, 8,415 features, 5 classes",
         "per-class",
     ),
+    "amazon:photo": Dataset(
+        "cameras and the like that are bought together",
+        "7,650 nodes, 119,081 edges, 745 features, 8 classes",
+        "per-class",
+    ),
+    "amazon:computers": Dataset(
+        "computers and the like that are bought together",
+        "13,752 nodes, 245,861 edges, 767 features, 10 classes",
+        "per-class",
+    ),
+    "dblp": Dataset(
+        "citations between papers of four research areas",
+        "17,716 nodes, 52,867 edges, 1,639 features, 4 classes",
+        "per-class",
+    ),
+    "roman-empire": Dataset(
+        "words of an article by their syntax; neighbors are seldom of a class",
+        "22,662 nodes, 32,927 edges, 300 features, 18 classes",
+        "public",
+    ),
+    "amazon-ratings": Dataset(
+        "products that are bought together, by their rating",
+        "24,492 nodes, 93,050 edges, 300 features, 5 classes",
+        "public",
+    ),
+    "minesweeper": Dataset(
+        "a grid with mines, and how many are near",
+        "10,000 nodes, 39,402 edges, 7 features, 2 classes",
+        "public",
+    ),
+    "tolokers": Dataset(
+        "workers of a platform, by who was banned",
+        "11,758 nodes, 519,000 edges, 10 features, 2 classes",
+        "public",
+    ),
+    "questions": Dataset(
+        "users of a site that answer each other, by who stayed",
+        "48,921 nodes, 153,540 edges, 301 features, 2 classes",
+        "public",
+    ),
+    "ogbn-arxiv": Dataset(
+        "citations between papers of computer science, split by year",
+        "169,343 nodes, 1,157,799 edges, 128 features, 40 classes",
+        "public",
+    ),
     "corafull": Dataset(
         "citations between papers of 70 research areas, all of Cora",
         "19,793 nodes, 63,421 edges, 8,710 features, 70 classes",

@@ -308,9 +308,9 @@ class SharingSettings(BaseModel):
     validation nodes has not improved for 10"""
     evaluate: Literal["own", "global", "local", "local-before-averaging"] = "own"
     """what figures are of. own: what the way of sharing gives a client; global: one model on all
-    nodes (sharing=common); local: each client's model on its own nodes, the same as own; local-
-    before-averaging: each client's model after its local epochs and before the average, as OpenFGL
-    has it (sharing=common, aggregate=parameters)"""
+    nodes (sharing=common); local: each client's model on its own nodes, which is what own says;
+    local-before-averaging: each client's model after its local epochs and before the average, as
+    OpenFGL has it (sharing=common, aggregate=parameters)"""
     compare_alone: bool = False
     """in the end every client trains alone as well, and result.json says what it gains by the
     federation; with sharing=personal it may keep that model"""

@@ -70,6 +70,14 @@ class LikenessClient(CommonClient):
         super().__init__(data, recipe, settings, secure, trial)
         self.data = data
         self._describe = describe
+        self._random: Inputs | None = None
+
+    @property
+    def random(self) -> Inputs:
+        """The random graph of FED-PUB, laid out once."""
+        if self._random is None:
+            self._random = Inputs.of(random_graph(self.data), False).to(self.local.device)
+        return self._random
 
     def after(self, payload: Payload) -> Payload:
         """What the server compares."""
@@ -142,7 +150,7 @@ class LikenessServer(CommonServer):
         if described:
             mixing = self._mixing([replies[name] for name in described])
             for name, row in zip(described, mixing, strict=True):
-                self._models[name] = mean_of([sent[other] for other in described], row)
+                self._models[name] = weighted_mean([sent[other] for other in described], row)
         if self._keeps:
             self._handout = {"keep": self._kept}
         return {}
@@ -164,10 +172,10 @@ class LikenessServer(CommonServer):
     def _model(self, name: str, models: Mapping[str, Weights]) -> Weights:
         if name in models:
             return models[name]
-        return mean_of(list(models.values()), np.full(len(models), 1 / len(models)))
+        return weighted_mean(list(models.values()), np.full(len(models), 1 / len(models)))
 
 
-def mean_of(models: Sequence[Weights], weights: Sequence[float] | Matrix) -> Weights:
+def weighted_mean(models: Sequence[Weights], weights: Sequence[float] | Matrix) -> Weights:
     """Σ weight · model."""
     pairs = list(zip(models, weights, strict=True))
     return {
@@ -214,10 +222,9 @@ def alike_by_moments(described: Sequence[Payload]) -> Matrix:
 
 def function_of(client: LikenessClient) -> Payload:
     """FED-PUB's description: the mean output on the random graph."""
-    inputs = Inputs.of(random_graph(client.data), False).to(client.local.device)
     model = client.local.model
     model.eval()
-    output = model(inputs.features, inputs.structure).detach()
+    output = model(client.random.features, client.random.structure).detach()
     return {"function": np.asarray(fetch(output.mean(0)), np.float64)}
 
 
