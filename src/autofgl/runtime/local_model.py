@@ -25,7 +25,7 @@ from autofgl.runtime.settings import BatchSettings, TrainSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
-from autofgl.tasks.losses import NodeLoss, tempered_losses
+from autofgl.tasks.losses import NodeLoss, calibrated_losses, tempered_losses
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -379,6 +379,11 @@ class LocalModel:
         """
         assert self._val_logits is not None
         return tempered_losses(self._val_logits, self._labels[1], WORST_LOSS)
+
+    def calibrated_losses(self) -> Any:
+        """Losses of the validation nodes after temperature scaling, ``[n]``, of those weights."""
+        assert self._val_logits is not None
+        return calibrated_losses(self._val_logits, self._labels[1], WORST_LOSS)
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""

@@ -27,9 +27,10 @@ class PersonalClient(CommonClient):
 
     Each rate of :data:`RATES` has a fine-tuning of its own, with an optimizer that begins anew: the
     moments of the last round belong to other weights than those of the best one, and a step along
-    them leads away. :class:`OwnChoice` keeps the best epoch of all, or the common weights, so that
-    nobody is worse off on its own validation nodes. Personal weights never leave their client,
-    unless they are collected: the server learns the sums of their figures.
+    them leads away. :class:`OwnChoice` knows the best epoch of all; where it is not clearly better
+    the common weights stay, so that nobody is worse off on its own validation nodes. Personal
+    weights never leave their client, unless they are collected: the server learns the sums of their
+    figures.
     """
 
     saved: ClassVar[tuple[str, ...]] = (*CommonClient.saved, "_common")
@@ -52,8 +53,8 @@ class PersonalClient(CommonClient):
             if self.alone is not None:
                 self.local.load_weights(self.alone.weights)
                 choice.offer(self.local, "alone")
-            assert choice.weights is not None
-            self.local.load_weights(choice.weights)
+            clear = choice.clear and choice.weights is not None
+            self.local.load_weights(choice.weights if clear else self._common)
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""
