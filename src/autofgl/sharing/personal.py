@@ -53,8 +53,8 @@ class PersonalClient(CommonClient):
             if self.alone is not None:
                 self.local.load_weights(self.alone.weights)
                 choice.offer(self.local, "alone")
-            clear = choice.clear and choice.weights is not None
-            self.local.load_weights(choice.weights if clear else self._common)
+            best = choice.weights if choice.clear else None
+            self.local.load_weights(best or self._common)
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""
