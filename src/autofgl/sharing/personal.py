@@ -39,7 +39,7 @@ class PersonalClient(CommonClient):
     def settle(self, payload: Payload) -> None:
         """Keep the common weights for the export, then fine-tune; ``round`` names the dropout."""
         super().settle(payload)
-        self._common = self.local.weights()
+        common = self._common = self.local.weights()
         self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
         # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
         if self.local.train_nodes and self.local.val_nodes:
@@ -47,14 +47,14 @@ class PersonalClient(CommonClient):
             choice.offer(self.local, "common")
             epochs = getattr(self.settings, "personal_epochs", PERSONAL_EPOCHS)
             for rate in RATES:
-                self.local.load_weights(self._common)
+                self.local.load_weights(common)
                 self.local.restart(rate * self.settings.lr)
                 fine_tune(self.local, choice, epochs, payload["round"])
             if self.alone is not None:
                 self.local.load_weights(self.alone.weights)
                 choice.offer(self.local, "alone")
             best = choice.weights if choice.clear else None
-            self.local.load_weights(best or self._common)
+            self.local.load_weights(best or common)
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""
