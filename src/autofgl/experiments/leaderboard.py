@@ -4,8 +4,8 @@ In a cell (method, setting, seed) one run is made for every point of the tuning 
 with the best validation accuracy counts; its time and bytes are those of all of them. All methods
 have the same grid, as far as they read its settings. Methods are ranked in each setting by their
 mean over seeds; mean ranks that differ by less than the critical difference of Nemenyi's test
-(Demšar, 2006) cannot be distinguished. Every row names a digest of its run folder, by which others can
-check that they have the same one.
+(Demšar, 2006) cannot be distinguished. Every row names a digest of its run folder, by which others
+can check that they have the same one.
 """
 
 import hashlib
