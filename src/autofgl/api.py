@@ -326,7 +326,8 @@ def load_clients(config: RunConfig, layers: Layers) -> "list[ClientGraph]":
         from autofgl.graphs.partition import partition
 
         graph, how = _load_whole(config, layers)[0], layers.partition
-        return partition(graph, config.clients or 3, config.partition, config.seed, how)
+        asked = (config.clients or 3, config.partition, config.seed, how)
+        return partition(graph, *asked, split=layers.data.split)
 
     from autofgl.graphs.files import load_graphs
 

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+import autofgl
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs import datasets, downloads
 from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings
@@ -31,6 +32,7 @@ from autofgl.graphs.datasets import (
     supervised,
 )
 from autofgl.graphs.raw_files import PLANETOID_PARTS as PARTS
+from autofgl.runtime.local_model import masks_of
 
 HERE = Path(__file__)
 PUBLIC = sorted(set(DATASETS) - {"cora", "synthetic"})
@@ -58,13 +60,18 @@ raw = neighbour("tests/graphs/test_raw_files.py")
 
 def write_root(root: Path) -> Path:
     """A data root with a small graph for each public dataset."""
-    for folder in ("planetoid", "coauthor", "corafull", "reddit"):
+    for folder in ("planetoid", "coauthor", "corafull", "reddit", "amazon", "dblp"):
         (root / folder).mkdir(parents=True)
     for name in ("cora", "citeseer", "pubmed"):
         raw.write_planetoid(root / "planetoid", name)
-    for file in ("coauthor/ms_academic_cs", "coauthor/ms_academic_phy", "corafull/cora_full"):
+    attributed = ("coauthor/ms_academic_cs", "coauthor/ms_academic_phy", "corafull/cora_full")
+    amazon = (f"amazon/amazon_electronics_{part}" for part in ("photo", "computers"))
+    for file in (*attributed, *amazon, "dblp/dblp"):
         np.savez(root / f"{file}.npz", **raw.attributed())
     raw.write_reddit(root / "reddit")
+    for name in datasets.HETEROPHILOUS:
+        raw.write_heterophilous(root / "heterophilous", name)
+    raw.write_arxiv(root / "ogbn-arxiv")
     return root
 
 
@@ -335,6 +342,11 @@ def test_names_are_the_documented_ones() -> None:
         "coauthor:cs",
         "corafull",
         "reddit",
+        "amazon:photo",
+        "amazon:computers",
+        "dblp",
+        "ogbn-arxiv",
+        *datasets.HETEROPHILOUS,
     }
     assert all(entry.description and entry.size for entry in DATASETS.values())
 
@@ -478,6 +490,28 @@ def test_split_passes_the_sizes_on() -> None:
 def test_small_graphs_shrink_step_by_step() -> None:
     totals = [sum(sizes(per_class(graph_of([0] * n), rng()))) for n in range(1, 60)]
     assert all(before < after for before, after in pairwise(totals))
+
+
+def test_openfgl_takes_shares_of_each_class_in_each_client() -> None:
+    graph = load("cora", split="openfgl")
+    clients = autofgl.partition(graph, 3, "random", seed=4, split="openfgl")
+    for client in clients:
+        for label in range(client.classes):
+            of_class = client.y == label
+            counts = [int((mask & of_class).sum()) for mask in masks_of(client)]
+            n = int(of_class.sum())
+            first, second = n // 5, 3 * n // 5
+            assert counts == [first, second - first, n - second]
+        assert sum(mask.astype(int) for mask in masks_of(client)).max() == 1
+    again = autofgl.partition(graph, 3, "random", seed=4, split="openfgl")
+    assert all((a.train_mask == b.train_mask).all() for a, b in zip(clients, again, strict=True))
+    other = autofgl.partition(graph, 3, "random", seed=5, split="openfgl")
+    assert (
+        clients[0].num_nodes != other[0].num_nodes
+        or (clients[0].train_mask != other[0].train_mask).any()
+    )
+    with pytest.raises(UserError, match="one would train on what another tests on"):
+        autofgl.partition(graph, 3, "overlap", split="openfgl")
 
 
 def test_mistakes_in_splits_are_named() -> None:

@@ -1,4 +1,5 @@
 import collections
+import gzip
 import os
 import pickle
 import pickletools
@@ -12,7 +13,14 @@ import scipy.sparse as sp
 
 from autofgl.errors import GraphError
 from autofgl.graphs.client_graph import ClientGraph, to_dense
-from autofgl.graphs.raw_files import read_attributed, read_planetoid, read_reddit
+from autofgl.graphs.raw_files import (
+    ARXIV_PARTS,
+    read_arxiv,
+    read_attributed,
+    read_heterophilous,
+    read_planetoid,
+    read_reddit,
+)
 
 DATA = Path(os.environ.get("AUTOFGL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
@@ -302,3 +310,55 @@ def test_broken_reddit_is_named(tmp_path: Path, file: str) -> None:
     (tmp_path / file).unlink()
     with pytest.raises(GraphError, match=f"{file}: no such file"):
         read_reddit(tmp_path)
+
+
+def write_heterophilous(folder: Path, name: str) -> None:
+    """Four nodes in a row, the third of which nobody uses in the first split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    masks = {key: np.zeros((2, 4), np.bool_) for key in ("train", "val", "test")}
+    for key, node in zip(masks, (0, 1, 3), strict=True):
+        masks[key][0, node] = True
+    np.savez(
+        folder / f"{name.replace('-', '_')}.npz",
+        node_features=np.arange(8, dtype=np.float64).reshape(4, 2),
+        node_labels=np.array([0, 1, 1, 0]),
+        edges=np.array([[0, 1], [1, 2], [2, 3]]),
+        **{f"{key}_masks": mask for key, mask in masks.items()},
+    )
+
+
+def write_arxiv(folder: Path) -> None:
+    """Three nodes, two of which cite the first."""
+    parts = ("0.5,1\n0,-1\n2,3\n", "1\n0\n1\n", "1,0\n2,0\n", "0\n", "1\n", "2\n")
+    for path, text in zip(ARXIV_PARTS, parts, strict=True):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        with gzip.open(folder / path, "wt") as stream:
+            stream.write(text)
+
+
+def test_heterophilous_graph(tmp_path: Path) -> None:
+    write_heterophilous(tmp_path, "roman-empire")
+    graph = read_heterophilous(tmp_path / "roman_empire.npz", "roman-empire")
+    assert to_dense(graph.x).tolist() == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert set(zip(*graph.edge_index.tolist(), strict=True)) == {
+        (0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2),
+    }  # fmt: skip
+    assert graph.y.tolist() == [0, 1, 1, 0]
+    masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+    assert [np.flatnonzero(mask).tolist() for mask in masks] == [[0], [1], [3]]
+    (tmp_path / "roman_empire.npz").write_bytes(b"PK nothing")
+    with pytest.raises(GraphError, match=r"roman_empire.npz: damaged"):
+        read_heterophilous(tmp_path / "roman_empire.npz", "roman-empire")
+
+
+def test_arxiv(tmp_path: Path) -> None:
+    write_arxiv(tmp_path)
+    graph = read_arxiv(tmp_path)
+    assert to_dense(graph.x).tolist() == [[0.5, 1], [0, -1], [2, 3]]
+    assert graph.num_links == 2
+    assert graph.y.tolist() == [1, 0, 1]
+    masks = (graph.train_mask, graph.val_mask, graph.test_mask)
+    assert [np.flatnonzero(mask).tolist() for mask in masks] == [[0], [1], [2]]
+    (tmp_path / ARXIV_PARTS[2]).unlink()
+    with pytest.raises(GraphError, match=r"edge.csv.gz: no such file"):
+        read_arxiv(tmp_path)

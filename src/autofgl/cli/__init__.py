@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from autofgl.cli import audit, export, pages, predict, run, show, site, tables
+from autofgl.cli import audit, export, leaderboard, pages, predict, run, show, site, tables
 from autofgl.errors import AutoFGLError, GraphNotice, one_line
 
 app = typer.Typer(
@@ -32,13 +32,16 @@ app.command("audit", epilog=audit.AUDIT_EXAMPLE)(audit.audit_command)
 app.command("report", epilog="Example: autofgl report runs/demo")(pages.report)
 app.command("watch", epilog="Example: autofgl watch runs/demo")(pages.watch)
 app.command("compare", epilog=pages.COMPARE_EXAMPLE)(pages.compare)
+app.command("leaderboard", epilog=leaderboard.EXAMPLE)(leaderboard.leaderboard)
 app.command("reproduce", epilog=pages.REPRODUCE_EXAMPLE)(pages.reproduce)
 app.command("methods", epilog="Example: autofgl methods fedavg")(show.list_methods)
 app.command("datasets", epilog="Example: autofgl datasets")(show.list_datasets)
 app.add_typer(site.app)
 
 #: Options that take several values after one name.
-_LISTS = ("--set", "--dp", "--graphs", "--datasets", "--rows", "--as")
+_LISTS = (
+    "--set", "--dp", "--graphs", "--datasets", "--rows", "--as", "--partitions", "--tune",
+)  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -142,6 +142,19 @@ class Comparison(Experiment):
 
 
 @dataclass(frozen=True)
+class Leaderboard(Experiment):
+    """Methods on datasets that are cut in several ways, anew with every seed.
+
+    Each method has as many variants as there are settings to choose from, and by validation nodes
+    one of them counts: ``entries`` have the label of the method of each variant.
+    """
+
+    kind: ClassVar[str] = "leaderboard"
+
+    entries: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Options:
     """What the user asks of an experiment; nothing: all of it, as it is defined."""
 
@@ -218,7 +231,7 @@ class Run:
     def check(self, options: Options) -> None:
         """Refuse what cannot be run; a comparison's settings and files, the user's, count too."""
         config = self.config(options)
-        if self.experiment.kind == "comparison":
+        if self.experiment.kind in ("comparison", "leaderboard"):
             from autofgl.config import check_files, sort_settings
             from autofgl.runs.folder import RunFolder
 
@@ -289,7 +302,58 @@ def make_comparison(
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"'{name}' is there twice: give its settings, as in fedavg:lr=0.02")
-    common = settings or {}
+    complete = _with_common(variants, settings or {})
+    return Comparison("comparison", ", ".join(methods), [setting], complete)
+
+
+def make_leaderboard(
+    methods: Sequence[str],
+    datasets: Sequence[str],
+    partitions: Sequence[str],
+    *,
+    clients: int = 10,
+    settings: Mapping[str, Any] | None = None,
+    tune: Sequence[str] = (),
+    budgeted: bool = False,
+) -> Leaderboard:
+    """A leaderboard of methods such as ``fedavg:sharing=personal``; ``tune`` has values to choose
+    from by validation nodes, such as ``lr=0.01,0.03``, for every method that reads the setting.
+
+    Raises:
+        UserError: Something of it is unknown, or a method is there twice.
+    """
+    variants, entries = [], {}
+    for method in methods:
+        one = parse_variant(method)
+        read = _readable_settings(one.method)
+        grids = [(key, values) for key, values in map(_choices, tune) if key in read]
+        for point in product(*(values for _, values in grids)):
+            chosen = [f"{key}={value}" for (key, _), value in zip(grids, point, strict=True)]
+            text = method + (":" if chosen and ":" not in method else "," if chosen else "")
+            made = replace(parse_variant(text + ",".join(chosen)), budgeted=budgeted)
+            if made.name in entries:
+                raise UserError(f"'{method}' is there twice: give its settings, as in fedavg:lr=1")
+            variants.append(made)
+            entries[made.name] = one.label
+    places = [
+        Setting(f"{dataset}-{cut}".replace(":", "-"), f"{dataset}, {cut}", dataset, clients, cut)
+        for dataset in datasets
+        for cut in partitions
+    ]
+    complete = _with_common(variants, settings or {})
+    about = f"{len(methods)} methods, {clients} clients"
+    return Leaderboard("leaderboard", about, places, complete, entries=entries)
+
+
+def _choices(text: str) -> tuple[str, list[str]]:
+    key, equals, values = text.partition("=")
+    if not equals or not key or not values:
+        raise UserError(f"--tune takes key=value,value, not '{text}'")
+    return key.strip(), values.split(",")
+
+
+def _with_common(variants: Sequence[Variant], common: Mapping[str, Any]) -> list[Variant]:
+    """The variants with settings that are for each that reads them."""
     readers = {variant.name: _readable_settings(variant.method) for variant in variants}
     readable = set().union(*readers.values())
     for key in common:
@@ -299,7 +363,7 @@ def make_comparison(
     for variant in variants:
         read = {key: value for key, value in common.items() if key in readers[variant.name]}
         complete.append(replace(variant, settings={**read, **variant.settings}))
-    return Comparison("comparison", ", ".join(methods), [setting], complete)
+    return complete
 
 
 def parse_variant(text: str) -> Variant:

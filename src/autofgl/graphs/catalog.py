@@ -20,7 +20,9 @@ from autofgl import plugins
 from autofgl.errors import UserError, unknown_name
 
 #: Kinds of split, see :func:`autofgl.graphs.datasets.split_nodes`.
-SPLITS = ("public", "per-class", "fraction", "supervised")
+SPLITS = ("public", "per-class", "fraction", "supervised", "openfgl")
+#: Those that are drawn in each client, after the cut.
+CLIENT_SPLITS = ("openfgl",)
 
 
 Whole: TypeAlias = Annotated[int, Field(ge=0)]
@@ -89,7 +91,8 @@ class DataSettings(SyntheticSettings):
     """All settings of the data: of its edges, of the split, and the knobs of ``synthetic``."""
 
     split: str | None = None
-    """kind of split (public, per-class, fraction, supervised); else the dataset's own"""
+    """kind of split (public, per-class, fraction, supervised); else the dataset's own; openfgl:
+    20/40/40 % of each class in each client, drawn after the cut"""
     train_per_class: int = Field(default=20, ge=1)
     """per-class split: training nodes per class"""
     val_nodes: Whole = 500
@@ -186,6 +189,51 @@ DATASETS: dict[str, Dataset] = {
         "34,493 nodes, 247,962 edges, 8,415 features, 5 classes",
         "per-class",
     ),
+    "amazon:photo": Dataset(
+        "cameras and the like that are bought together",
+        "7,650 nodes, 119,081 edges, 745 features, 8 classes",
+        "per-class",
+    ),
+    "amazon:computers": Dataset(
+        "computers and the like that are bought together",
+        "13,752 nodes, 245,861 edges, 767 features, 10 classes",
+        "per-class",
+    ),
+    "dblp": Dataset(
+        "citations between papers of four research areas",
+        "17,716 nodes, 52,867 edges, 1,639 features, 4 classes",
+        "per-class",
+    ),
+    "roman-empire": Dataset(
+        "words of an article by their syntax; neighbors are seldom of a class",
+        "22,662 nodes, 32,927 edges, 300 features, 18 classes",
+        "public",
+    ),
+    "amazon-ratings": Dataset(
+        "products that are bought together, by their rating",
+        "24,492 nodes, 93,050 edges, 300 features, 5 classes",
+        "public",
+    ),
+    "minesweeper": Dataset(
+        "a grid with mines, and how many are near",
+        "10,000 nodes, 39,402 edges, 7 features, 2 classes",
+        "public",
+    ),
+    "tolokers": Dataset(
+        "workers of a platform, by who was banned",
+        "11,758 nodes, 519,000 edges, 10 features, 2 classes",
+        "public",
+    ),
+    "questions": Dataset(
+        "users of a site that answer each other, by who stayed",
+        "48,921 nodes, 153,540 edges, 301 features, 2 classes",
+        "public",
+    ),
+    "ogbn-arxiv": Dataset(
+        "citations between papers of computer science, split by year",
+        "169,343 nodes, 1,157,799 edges, 128 features, 40 classes",
+        "public",
+    ),
     "corafull": Dataset(
         "citations between papers of 70 research areas, all of Cora",
         "19,793 nodes, 63,421 edges, 8,710 features, 70 classes",
@@ -220,6 +268,7 @@ class Partitioner(NamedTuple):
 PARTITIONERS: dict[str, Partitioner] = {
     "metis": Partitioner("equal sizes, few edges between clients (METIS)"),
     "louvain": Partitioner("communities packed into clients of nearly equal size (Louvain)"),
+    "louvain-openfgl": Partitioner("Louvain as OpenFGL cuts: groups capped, packed in turn"),
     "random": Partitioner("equal sizes, nodes drawn uniformly"),
     "dirichlet": Partitioner(
         "label skew, shares of each class drawn from Dirichlet(dirichlet_beta)"

@@ -9,7 +9,9 @@ A split is seeded; a node without a label (``y == -1``) never enters a mask, wha
 """
 
 import inspect
+import math
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from http.client import HTTPException
 from importlib import resources
@@ -35,6 +37,9 @@ from autofgl.graphs.client_graph import (
 from autofgl.graphs.downloads import DownloadError, download
 from autofgl.graphs.synthetic import generate
 from autofgl.seeding import numpy_generator
+
+#: Their raw files are in one folder.
+HETEROPHILOUS = ("roman-empire", "amazon-ratings", "minesweeper", "tolokers", "questions")
 
 
 def load(
@@ -74,6 +79,11 @@ def load(
     if settings.whole_graph_hops:
         graph = replace(graph, x=smooth_features(graph, settings.whole_graph_hops))
     return split_nodes(graph, kind, numpy_generator(seed, "split", name), settings)
+
+
+def split_clients(clients: Sequence[ClientGraph], seed: int) -> list[ClientGraph]:
+    """Clients with masks that are drawn in each of them, after the cut: ``openfgl``."""
+    return [by_class(one, numpy_generator(seed, "split", one.name)) for one in clients]
 
 
 def _from_outside(
@@ -148,6 +158,17 @@ def _raw(name: str, data_root: Path | str | None) -> ClientGraph:
             file = "cora.npz"
         folder = _folder(name, root, [file])
         return raw_files.read_attributed(folder / file, name)
+    if kind == "amazon":
+        file = f"amazon_electronics_{part}.npz"
+        return raw_files.read_attributed(_folder(name, root, [file]) / file, name)
+    if kind == "dblp":
+        return raw_files.read_attributed(_folder(name, root, ["dblp.npz"]) / "dblp.npz", name)
+    if kind in HETEROPHILOUS:
+        file = f"{kind.replace('-', '_')}.npz"
+        folder = _folder(name, root, [file], "heterophilous")
+        return raw_files.read_heterophilous(folder / file, name)
+    if kind == "ogbn-arxiv":
+        return raw_files.read_arxiv(_folder(name, root, raw_files.ARXIV_PARTS))
     files = ["reddit_data.npz", "reddit_graph.npz"]
     return raw_files.read_reddit(_folder(name, root, files))
 
@@ -158,19 +179,23 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "autofgl"
 
 
-def _folder(name: str, root: Path | None, files: list[str]) -> Path:
-    """The folder that holds all these files, downloaded if there is no root."""
-    folder = (root or cache_folder()) / name.partition(":")[0]
+def _folder(name: str, root: Path | None, files: Sequence[str], place: str = "") -> Path:
+    """The folder that holds all these files, downloaded if there is no root; its name is that of
+    the dataset up to a colon, unless it has a ``place`` together with others.
+    """
+    place = place or name.partition(":")[0]
+    folder = (root or cache_folder()) / place
     missing = [folder / file for file in files if not (folder / file).is_file()]
     if missing and root:
+        inner = missing[0].relative_to(folder)
         raise GraphError(
             f"{missing[0]}: no such file; --data-root or AUTOFGL_DATA should name the folder "
-            f"that holds {folder.name}/{missing[0].name} for {name}"
+            f"that holds {folder.name}/{inner} for {name}"
         )
     if not missing:
         return folder
     try:
-        download(name, [path.name for path in missing], folder)
+        download(place, [path.name for path in missing], folder)
     except (OSError, HTTPException, DownloadError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
@@ -200,6 +225,8 @@ def split_nodes(
             if not (graph.val_mask.any() or graph.test_mask.any()):
                 graph = per_class(graph, rng, *counts)
             return supervised(graph)
+        case "openfgl":  # of a graph that is cut, anew in each client: see split_clients
+            return by_class(graph, rng)
     raise unknown_name("split", kind, SPLITS)
 
 
@@ -254,6 +281,22 @@ def by_fraction(
     cuts = np.rint(np.cumsum(shares) * len(nodes)).astype(np.int64)
     first, second, third = np.maximum(cuts, 1)
     return _with_nodes(graph, nodes[:first], nodes[first:second], nodes[second:third])
+
+
+def by_class(
+    graph: ClientGraph, rng: Generator, shares: Sequence[float] = (0.2, 0.4, 0.4)
+) -> ClientGraph:
+    """Shares of each class for training, validation and test, as OpenFGL draws them in each client:
+    all counts are rounded down, so that a class of four has no training node.
+    """
+    cuts = np.cumsum(shares)
+    masks = [np.zeros(graph.num_nodes, np.bool_) for _ in shares]
+    for label in range(graph.classes):
+        nodes = rng.permutation(np.flatnonzero(graph.y == label))
+        ends = [math.floor(cut * len(nodes) + 1e-9) for cut in cuts]
+        for mask, start, end in zip(masks, [0, *ends], ends, strict=False):
+            mask[nodes[start:end]] = True
+    return graph.with_masks(*masks)
 
 
 def supervised(graph: ClientGraph) -> ClientGraph:

@@ -22,6 +22,10 @@ SOURCES = {
     "coauthor": _BENCHMARK,
     "corafull": "https://github.com/abojchevski/graph2gauss/raw/master/data/",
     "reddit": "https://data.dgl.ai/dataset/reddit.zip",
+    "amazon": _BENCHMARK,
+    "dblp": "https://github.com/abojchevski/graph2gauss/raw/master/data/",
+    "heterophilous": "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/",
+    "ogbn-arxiv": "https://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip",
 }
 #: SHA-256 of files as their authors published them.
 DIGESTS = {

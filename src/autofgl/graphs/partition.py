@@ -14,9 +14,10 @@ import scipy.sparse as sp
 from numpy.random import Generator
 
 from autofgl.errors import UserError, unknown_name
-from autofgl.graphs.catalog import PARTITIONERS, PartitionSettings
+from autofgl.graphs.catalog import CLIENT_SPLITS, PARTITIONERS, PartitionSettings
 from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
 from autofgl.graphs.cut import cut, cut_overlapping
+from autofgl.graphs.datasets import split_clients
 from autofgl.graphs.objects import GraphLike, as_graph
 from autofgl.seeding import numpy_generator
 
@@ -29,13 +30,15 @@ def partition(
     settings: PartitionSettings | None = None,
     *,
     directed: bool = False,
+    split: str | None = None,
 ) -> list[ClientGraph]:
     """Cut a whole graph into client graphs with boundaries.
 
     ``graph`` is whatever :func:`autofgl.as_graph` takes; ``seed`` and ``directed`` are handed on.
     ``method`` is a name in :data:`autofgl.graphs.catalog.PARTITIONERS`. The same arguments give the
     same clients, named ``client-0``, ``client-1``, … (``client-00`` with more than ten). Skewed
-    partitioners may leave a client empty.
+    partitioners may leave a client empty. ``split="openfgl"`` draws masks in each client after the
+    cut: 20/40/40 % of each class.
 
     Raises:
         UserError: The name is unknown, or the number of clients does not fit.
@@ -55,6 +58,13 @@ def partition(
     assigned = _ASSIGN[method](graph, clients, rng, settings or PartitionSettings())
     width = len(str(clients - 1))  # names sort like numbers
     names = [f"client-{index:0{width}d}" for index in range(clients)]
+    if split in CLIENT_SPLITS:
+        if PARTITIONERS[method].overlapping:
+            raise UserError(
+                f"split={split} draws in each client, where partition '{method}' gives nodes to "
+                "several: one would train on what another tests on"
+            )
+        return split_clients(cut(graph, assigned.astype(np.int64), names), seed)
     if PARTITIONERS[method].overlapping:
         return cut_overlapping(graph, assigned.astype(np.bool_), names, rng)
     return cut(graph, assigned.astype(np.int64), names)
@@ -74,14 +84,7 @@ def _metis(graph: ClientGraph, clients: int, rng: Generator, _: PartitionSetting
     seed = int(rng.integers(2**31 - 1))
     rows = pymetis.CSRAdjacency(adjacency.indptr.astype(index), adjacency.indices.astype(index))
     parts = pymetis.part_graph(clients, rows, options=pymetis.Options(seed=seed))[1]
-    owner = np.array(parts, np.int64)
-    sizes = np.bincount(owner, minlength=clients)
-    for client in np.flatnonzero(sizes == 0):
-        donor = int(np.argmax(sizes))
-        owner[np.flatnonzero(owner == donor)[-1]] = client
-        sizes[donor] -= 1
-        sizes[client] += 1
-    return owner
+    return _nobody_empty(np.array(parts, np.int64), clients)
 
 
 def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
@@ -92,20 +95,68 @@ def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: Partiti
     fewer pieces than clients, the largest piece is halved. Then, from large to small, each piece
     goes to the client with the fewest nodes.
     """
-    from sknetwork.clustering import Louvain
-
     adjacency = sp.csr_matrix(_adjacency(graph))
-    seed, resolution = int(rng.integers(2**31 - 1)), settings.louvain_resolution
-    community = np.arange(graph.num_nodes)  # without edges each node is its own
-    if adjacency.nnz:
-        outputs = {"return_probs": False, "return_aggregate": False}
-        louvain = Louvain(resolution=resolution, shuffle_nodes=True, random_state=seed, **outputs)
-        community = np.asarray(louvain.fit_predict(adjacency), np.int64)
+    community = _communities(adjacency, rng, settings)
     order = sp.csgraph.reverse_cuthill_mckee(adjacency, symmetric_mode=True)
     order = order[np.argsort(community[order], kind="stable")]
     pieces = _pieces(np.bincount(community), clients)
     owner = np.empty(graph.num_nodes, np.int64)
     owner[order] = np.repeat(_packed(pieces, clients), pieces)
+    return owner
+
+
+#: How many nodes OpenFGL's cut may miss the fair share by.
+_DELTA = 20
+
+
+def _louvain_openfgl(
+    graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings
+) -> Ints:
+    """Louvain as OpenFGL packs communities, from what it does and not from its code.
+
+    Communities larger than nodes / clients − 20 are cut off there, whatever is next to what. From
+    large to small, groups go to the clients in turn: one that has its share is full, one that the
+    group would take more than 20 beyond it is passed over. Where OpenFGL would look on forever, the
+    client with the fewest nodes takes the group.
+    """
+    fair, delta = graph.num_nodes // clients, min(_DELTA, graph.num_nodes // (2 * clients))
+    groups: list[Ints] = []
+    community = _communities(sp.csr_matrix(_adjacency(graph)), rng, settings)
+    for one in range(int(community.max(initial=0)) + 1):
+        nodes = np.flatnonzero(community == one)
+        cap = max(fair - delta, 1)
+        groups += [nodes[start : start + cap] for start in range(0, len(nodes), cap)]
+    owner = np.empty(graph.num_nodes, np.int64)
+    sizes, turn = np.zeros(clients, np.int64), 0
+    for group in sorted(groups, key=len, reverse=True):
+        order = (turn + np.arange(clients)) % clients
+        room = (sizes[order] < fair) & (sizes[order] + len(group) < fair + delta)
+        turn = int(order[np.argmax(room)] if room.any() else np.argmin(sizes))
+        owner[group] = turn
+        sizes[turn] += len(group)
+    return _nobody_empty(owner, clients)
+
+
+def _communities(adjacency: sp.csr_matrix, rng: Generator, settings: PartitionSettings) -> Ints:
+    """Louvain's community of each node."""
+    from sknetwork.clustering import Louvain
+
+    seed, resolution = int(rng.integers(2**31 - 1)), settings.louvain_resolution
+    if not adjacency.nnz:  # without edges each node is its own
+        return np.arange(adjacency.shape[0])
+    outputs = {"return_probs": False, "return_aggregate": False}
+    louvain = Louvain(resolution=resolution, shuffle_nodes=True, random_state=seed, **outputs)
+    return np.asarray(louvain.fit_predict(adjacency), np.int64)
+
+
+def _nobody_empty(owner: Ints, clients: int) -> Ints:
+    """Each client without a node takes one from the largest."""
+    sizes = np.bincount(owner, minlength=clients)
+    for client in np.flatnonzero(sizes == 0):
+        donor = int(np.argmax(sizes))
+        owner[np.flatnonzero(owner == donor)[-1]] = client
+        sizes[donor] -= 1
+        sizes[client] += 1
     return owner
 
 
@@ -218,6 +269,7 @@ _Assign: TypeAlias = Callable[[ClientGraph, int, Generator, PartitionSettings], 
 _ASSIGN: dict[str, _Assign] = {
     "metis": _metis,
     "louvain": _louvain,
+    "louvain-openfgl": _louvain_openfgl,
     "random": lambda graph, clients, rng, _: _spread(graph.num_nodes, clients, rng),
     "dirichlet": _dirichlet,
     "labels": _labels,

@@ -5,6 +5,7 @@ names and puts a passive stand-in behind each, so that a hostile file can at wor
 """
 
 import collections
+import gzip
 import itertools
 import pickle
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,11 @@ from autofgl.graphs.client_graph import MASKS, Bools, ClientGraph, Ints, compact
 
 #: Validation nodes of Planetoid's public split: those that follow the training nodes.
 PLANETOID_VAL = 500
+#: Files of ogbn-arxiv as its archive has them: features, labels, edges, and three lists of nodes.
+ARXIV_PARTS = (
+    "raw/node-feat.csv.gz", "raw/node-label.csv.gz", "raw/edge.csv.gz",
+    *(f"split/time/{split}.csv.gz" for split in ("train", "valid", "test")),
+)  # fmt: skip
 #: Endings of the eight files that make up a Planetoid graph.
 PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
@@ -69,6 +75,41 @@ def read_attributed(path: Path, name: str) -> ClientGraph:
         edges = symmetric_edges(adjacency.row, adjacency.col, x.shape[0])
         masks = [np.zeros(x.shape[0], np.bool_) for _ in MASKS]
         return _graph(name, x, edges, arrays["labels"], masks)
+
+
+def read_heterophilous(path: Path, name: str) -> ClientGraph:
+    """Read an ``.npz`` of Platonov et al. (2023), with the first of its ten splits.
+
+    Edges are there once each and lose their direction.
+    """
+    with _npz(path) as arrays:
+        x, y = arrays["node_features"].astype(np.float32), arrays["node_labels"]
+        low, high = arrays["edges"].T
+        masks = [
+            np.asarray(arrays[f"{key}_masks"][0], np.bool_) for key in ("train", "val", "test")
+        ]
+        return _graph(name, x, symmetric_edges(low, high, len(y)), y, masks)
+
+
+def read_arxiv(folder: Path) -> ClientGraph:
+    """Read the unpacked files of ogbn-arxiv, with its split by year; edges lose their direction."""
+    paths = [folder / part for part in ARXIV_PARTS]
+    _require(*paths)
+    features, labels, edges, *splits = paths
+    with _speaking(folder):
+        x = _table(features, np.float32)
+        y = _table(labels, np.int64).reshape(-1)
+        low, high = _table(edges, np.int64).T
+        masks = [np.zeros(len(y), np.bool_) for _ in splits]
+        for mask, path in zip(masks, splits, strict=True):
+            mask[_table(path, np.int64).reshape(-1)] = True
+        return _graph("ogbn-arxiv", x, symmetric_edges(low, high, len(y)), y, masks)
+
+
+def _table(path: Path, dtype: Any) -> Any:
+    """Numbers of a packed CSV file without headings, ``[rows, columns]``."""
+    with gzip.open(path, "rt", encoding="ascii") as lines:
+        return np.loadtxt(lines, dtype, delimiter=",", ndmin=2)
 
 
 def read_reddit(folder: Path) -> ClientGraph:

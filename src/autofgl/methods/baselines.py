@@ -20,16 +20,15 @@ from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.replies import export_form
 from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec, own_code
-from autofgl.sharing.across.common import ACROSS
 from autofgl.sharing.alone import CONCLUDE, ROUND, AloneClient
-from autofgl.sharing.common import COMMON
+from autofgl.sharing.ways import WAYS
 
 
 class FedAvg(SharedTraining):
     """Federated averaging of one common network (:mod:`autofgl.sharing.common`)."""
 
     Settings = FederatedSettings
-    ways: ClassVar = {"common": COMMON, "across": ACROSS}
+    ways: ClassVar = WAYS
 
 
 class Separate(Method):

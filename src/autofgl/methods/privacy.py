@@ -53,6 +53,19 @@ _ACROSS = (
         always="labels or edges of another client; its features, where no row gives them away",
     ),
 )
+
+#: What ways of sharing other than one common model add, and what is asked for besides.
+_WAYS = Learns(
+    "server, with `sharing` and the like",
+    "with `personal`, `head` and `ditto` sums of the figures of the clients' own models instead of "
+    "those of the common one (`personal`: both); with `head` the mean of all heads in the end; "
+    "with `compare_alone` the sums of what clients reach alone, and how many gain and lose; with "
+    "`collect_models` each client's own model",
+    none="with `fedgta` and `fed-pub`, which no secure mode can give, every client's weights, and "
+    "moments of its predicted labels and its smoothing confidence, or what its model gives on a "
+    "random graph",
+)
+
 _CANDIDATES = (
     Learns(
         "server",
@@ -60,6 +73,7 @@ _CANDIDATES = (
         "at how many clients it diverged; the finalists' figures; the final weights",
         none=_UPDATES,
     ),
+    _WAYS,
     Learns("clients", "the candidates, the summed gradients, the final weights"),
     *_ACROSS,
 )
@@ -127,7 +141,12 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             secure="the sum of the updates in each round with `aggregate=parameters`; with "
             "`aggregate=gradients` not even that, since only the clients open the sum",
         ),
-        Learns("clients", "the averages and the federation's node counts"),
+        _WAYS,
+        Learns(
+            "clients",
+            "the averages and the federation's node counts; with `fedgta` and `fed-pub` an average "
+            "of the clients like itself",
+        ),
         *_ACROSS,
     ),
     "fl-agcns": (
@@ -138,6 +157,7 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             "mean time of a layer; the final weights",
             none=_UPDATES,
         ),
+        _WAYS,
         Learns(
             "clients",
             "the population, the summed gradients, the costs that are objectives, the final "
@@ -156,6 +176,7 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             "federation's node counts; the final weights",
             none=_UPDATES,
         ),
+        _WAYS,
         Learns(
             "clients",
             "α, the summed gradients of the weights, the federation's node counts, the final "

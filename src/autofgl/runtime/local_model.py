@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -27,7 +27,7 @@ from autofgl.runtime.settings import BatchSettings, ConsistencySettings, TrainSe
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
-from autofgl.tasks.losses import NodeLoss, disagreement, tempered_losses
+from autofgl.tasks.losses import NodeLoss, calibrated_losses, disagreement, tempered_losses
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -164,10 +164,7 @@ class LocalModel:
             self.model = empty_network(spec)
             self.load_weights(weights)
         self.model.to(self.device)  # drawn on the CPU: the same weights on every device
-        kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
-        self._optimizer: torch.optim.Optimizer = kind(
-            self.model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay
-        )
+        self._optimizer = _new_optimizer(self.model, settings, settings.lr)
         self._batches = self._mini_batches(settings)
         self._val_logits: Tensor | None = None
 
@@ -209,14 +206,16 @@ class LocalModel:
         names += [f"init-{self.settings.init}"] if self.settings.init else []
         return torch_generator(self._seed, "dropout", self.name, *names)
 
-    def train(self, epochs: int, at: int) -> None:
+    def train(self, epochs: int, at: int, adjust: Callable[[], None] | None = None) -> None:
         """Local epochs, each a step or one for every mini-batch. A client without training nodes
-        leaves its weights alone.
+        leaves its weights alone. ``adjust`` changes the gradients before every step.
         """
         generator = self.dropout_generator(at)
         for epoch in range(epochs if self.train_nodes else 0):
             for batch in self._epoch(at, epoch):
                 self.backward(generator, batch)
+                if adjust is not None:
+                    adjust()
                 self._optimizer.step()
 
     def gradient(self, at: int) -> Weights:
@@ -231,12 +230,12 @@ class LocalModel:
             self._optimizer.zero_grad(set_to_none=False)
         return {
             name: np.zeros(value.shape, np.float32) if value.grad is None else fetch(value.grad)
-            for name, value in self._trained()
+            for name, value in self.trained()
         }
 
     def no_gradient(self) -> Weights:
         """A gradient of zeros."""
-        return {name: np.zeros(value.shape, np.float32) for name, value in self._trained()}
+        return {name: np.zeros(value.shape, np.float32) for name, value in self.trained()}
 
     def _epoch(self, at: int, epoch: int) -> Iterator[Batch | None]:
         """The mini-batches of an epoch; one that stands for all nodes where there are none."""
@@ -278,15 +277,30 @@ class LocalModel:
         self._optimizer.step()
 
     def apply(self, gradient: Weights) -> None:
-        """One optimizer step along a given gradient."""
-        for name, parameter in self._trained():
-            parameter.grad = send(gradient[name], parameter)
+        """One optimizer step along a given gradient; parameters without one stay as they are."""
+        for name, parameter in self.trained():
+            parameter.grad = send(gradient[name], parameter) if name in gradient else None
         self._optimizer.step()
+
+    def restart(self, lr: float) -> None:
+        """Forget the optimizer's moments, and go on with a rate."""
+        self._optimizer = _new_optimizer(self.model, self.settings, lr)
+
+    def pull(self, center: Mapping[str, Any], strength: float) -> Callable[[], None]:
+        """What adds the gradient of ``strength`` / 2 · ‖w − center‖² to that of the loss."""
+        anchors = [(value, send(center[name], value)) for name, value in self.trained()]
+
+        def adjust() -> None:
+            for value, anchor in anchors:
+                if value.grad is not None:
+                    value.grad.add_(value.detach() - anchor, alpha=strength)
+
+        return adjust
 
     def descend(self, gradient: Weights) -> None:
         """One step against a given gradient, as long as it is."""
         with torch.no_grad():
-            for name, parameter in self._trained():
+            for name, parameter in self.trained():
                 parameter.sub_(send(gradient[name], parameter))
 
     def evaluate(self) -> MetricSums:
@@ -318,6 +332,12 @@ class LocalModel:
             for at in masks
         ]
         return {kind: np.stack([row[kind] for row in rows]) for kind in kinds}
+
+    def hits(self) -> list[Any]:
+        """Which nodes of each mask are predicted right, ``[3]`` arrays of booleans."""
+        predicted = self.logits().argmax(1)
+        pairs = zip(self._nodes, self._labels, strict=True)
+        return [fetch(predicted[nodes] == labels) for nodes, labels in pairs]
 
     def loss_sums(self, logits: Tensor) -> MetricSums:
         """What :meth:`evaluate` gives, from the outputs for all own nodes."""
@@ -370,7 +390,7 @@ class LocalModel:
         if buffers:
             self.load_weights(self.weights() | buffers)
 
-    def _trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
+    def trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Parameters by name, without those that are fixed."""
         named = self.model.named_parameters()
         return ((name, parameter) for name, parameter in named if parameter.requires_grad)
@@ -385,6 +405,11 @@ class LocalModel:
         """
         assert self._val_logits is not None
         return tempered_losses(self._val_logits, self._labels[1], WORST_LOSS)
+
+    def calibrated_losses(self) -> Any:
+        """Losses of the validation nodes after temperature scaling, ``[n]``, of those weights."""
+        assert self._val_logits is not None
+        return calibrated_losses(self._val_logits, self._labels[1], WORST_LOSS)
 
     def state(self) -> Payload:
         """Weights and the optimizer's moments."""
@@ -410,10 +435,10 @@ class TrialModel(LocalModel):
         super().__init__(name, inputs.without_test(), spec, settings, seed)
         self.diverged = False
 
-    def train(self, epochs: int, at: int) -> None:
+    def train(self, epochs: int, at: int, adjust: Callable[[], None] | None = None) -> None:
         """Local epochs, undone if they lead nowhere."""
         before = self.weights()
-        super().train(epochs, at)
+        super().train(epochs, at, adjust)
         if not all_finite(self.weights().values()):
             self.diverged = True
             self.load_weights(before)
@@ -457,6 +482,13 @@ class TrialModel(LocalModel):
         Summed over the clients it says that somebody's has, and not whose.
         """
         return {"diverged": np.array([float(self.diverged)])}
+
+
+def _new_optimizer(
+    model: torch.nn.Module, settings: TrainSettings, lr: float
+) -> torch.optim.Optimizer:
+    kind = torch.optim.AdamW if settings.decoupled else torch.optim.Adam
+    return kind(model.parameters(), lr=lr, weight_decay=settings.weight_decay)
 
 
 def count_up(

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from autofgl.errors import UserError
+from autofgl.errors import UserError, unknown_name
 from autofgl.federation import Federation
 from autofgl.federation.party import Context, PartyFactory
 from autofgl.federation.payload import Payload
@@ -85,6 +85,7 @@ class Method(ABC):
         check_privacy(settings, secure, [graph.name for graph in clients])
         if secure != "none" and not cls.sums_securely:
             raise UserError(f"nothing is summed here that --secure {secure} could protect")
+        cls._check_way(settings, secure)
         combine = getattr(settings, "combine", "mean")
         if secure != "none" and combine != "mean":
             raise UserError(
@@ -96,6 +97,23 @@ class Method(ABC):
             make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
 
     @classmethod
+    def _check_way(cls, settings: Any, secure: str) -> None:
+        """Refuse a way of sharing that the method does not have, or that needs what is hidden."""
+        name = getattr(settings, "sharing", "")
+        if not name or not cls.ways:
+            return
+        if name not in cls.ways and name != type(settings).model_fields["sharing"].default:
+            raise unknown_name("way of sharing", name, cls.ways)
+        way = way_of(cls.ways, settings)
+        if way.reveals and secure != "none":
+            raise UserError(
+                f"sharing={name} shows the server {way.reveals}, which --secure {secure} hides: "
+                "use --secure none or another way of sharing"
+            )
+        if way.reveals and getattr(settings, "combine", "mean") != "mean":
+            raise UserError(f"sharing={name} weighs clients in its own way: leave combine out")
+
+    @classmethod
     def network(cls, graph: ClientGraph, settings: Any) -> NetworkSpec:
         """The network that the settings ask for; a ``UserError`` if it does not fit the graph."""
         return way_of(cls.ways, settings).spec(graph, settings)
@@ -103,8 +121,8 @@ class Method(ABC):
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
         """Parameters of the largest network that a client may have to build; builds none."""
-        ways = [way.spec(graph, settings) for way in cls.ways.values()]
-        specs = ways or [cls.network(graph, settings)]
+        kinds = dict.fromkeys(way.spec for way in cls.ways.values())
+        specs = [kind(graph, settings) for kind in kinds] or [cls.network(graph, settings)]
         return max(count_parameters(partial(empty_network, spec)) for spec in specs)
 
     @classmethod
@@ -222,8 +240,8 @@ class Method(ABC):
         ``changes`` are settings that differ from the run's besides, such as ``rounds``.
         """
         recipe = recipe or Recipe()
-        way = way_of(self.ways, self.settings, recipe)
         settings = recipe.apply(self.settings)
+        way = way_of(self.ways, settings, recipe.sharing)
         settings = settings.model_copy(update=changes) if changes else settings
         return RoundEngine(way.server(self.clients, settings, self.seed), stage)
 

@@ -213,7 +213,9 @@ SECONDS_SUM = Array((2,), low=0, also=lambda sums: "" if sums[1] > 0.5 else "is 
 WEIGHTS = Named(Array())
 NOTHING = Record({})
 #: What a client says about itself at the end.
-OWN = Record({"nodes": WHOLE, "edges": WHOLE, "metrics": METRICS}, or_nothing=True)
+OWN = Record({"nodes": WHOLE, "edges": WHOLE, "metrics": METRICS}, or_nothing=True).perhaps(
+    {"alone": METRICS, "paired": Array((2, 2), low=0)}
+)
 #: Whether a summed update was not taken in, since it is out of bounds.
 TAKE = Record({"refused": Truth()}, frozenset({"refused"}))
 #: What a client has released with noise, and the deviation of that of an accuracy.

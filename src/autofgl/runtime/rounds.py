@@ -481,8 +481,8 @@ class RoundClient(Summing, Party):
     def _build(self, payload: Payload) -> SharingClient:
         """What a client has for a recipe, at the weights that all begin with."""
         recipe = Recipe.from_payload(payload)
-        way = way_of(self._ways, self.settings, recipe)
         settings = recipe.apply(self.settings)
+        way = way_of(self._ways, settings, recipe.sharing)
         trial = payload.get("trial", False)
         sharing = way.client(self.data, recipe, settings, self._secure, trial)
         if payload.get("test"):
@@ -673,6 +673,7 @@ class RoundEngine(Saved):
         ending = {"stage": self.stage, "round": self.round + 2, "settles": True}
         left, boxes = self.sharing.exchange_rows({**message, **ending}, settled)
         form = CONCLUDE.having(**self.sharing.conclude_fields)
+        form = form.perhaps(self.sharing.conclude_options)
         each = {**self.sharing.settle_each(), **boxes}
         replies = self._call("conclude", {**message, **left}, each, form).ok
         seconds, forms = {"seconds": SECONDS_SUM}, self.sharing.final_forms(self._most)

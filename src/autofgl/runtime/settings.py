@@ -296,6 +296,89 @@ class AveragingSettings(BaseModel):
         return self
 
 
+#: Ways of sharing that average parameters always.
+LIKENESS = ("fedgta", "fed-pub")
+
+
+class SharingSettings(BaseModel):
+    """What clients have in common, what each has for itself, and what is evaluated."""
+
+    model_config = CONFIG
+
+    sharing: Literal["common", "personal", "head", "ditto", "across", "fedgta", "fed-pub"] = (
+        "common"
+    )
+    """what clients have in common. common: one model, and edges between clients are dropped;
+    personal: it is fine-tuned by each client in the end, where its own validation nodes gain by
+    that; head: each client keeps a last layer of its own (FedPer); ditto: each has a model of its
+    own, pulled towards the common one; across: networks convolve across clients, which send each
+    other embeddings of nodes that they share an edge with; fedgta, fed-pub: each gets an average of
+    the models of clients like it, which the server has to see (secure=none, and parameters are
+    averaged, whatever aggregate says)"""
+    share: Literal["hidden", "all", "none"] = "hidden"
+    """sharing=across: whose embeddings cross: those of hidden layers, the first convolution's too,
+    which peers can undo into raw features, or none"""
+    refresh: Count = 1
+    """sharing=across: rounds between two exchanges; more than 1 saves messages, and rounds in
+    between use and report on older embeddings"""
+    prox: NonNegative = 0.0
+    """FedProx's μ: local epochs stay near the global weights (aggregate=parameters)"""
+    ditto_pull: NonNegative = 0.1
+    """sharing=ditto: how strongly own models are pulled towards the common one, λ"""
+    personal_epochs: Whole = 50
+    """sharing=personal: most local epochs of each fine-tuning; it ends earlier when the loss on own
+    validation nodes has not improved for 10"""
+    evaluate: Literal["own", "global", "local", "local-before-averaging"] = "own"
+    """what figures are of. own: what the way of sharing gives a client; global: one model on all
+    nodes (sharing=common); local: each client's model on its own nodes, which is what own says;
+    local-before-averaging: each client's model after its local epochs and before the average, as
+    OpenFGL has it (sharing=common, aggregate=parameters)"""
+    compare_alone: bool = False
+    """in the end every client trains alone as well, and result.json says what it gains by the
+    federation; with sharing=personal it may keep that model"""
+    collect_models: bool = False
+    """put the clients' own models into the run folder; else they stay with the clients"""
+
+    @property
+    def way(self) -> str:
+        """The way of sharing that all this asks for, by its name among a method's ways."""
+        before = self.sharing == "common" and self.evaluate == "local-before-averaging"
+        return "before-averaging" if before else self.sharing
+
+    @property
+    def plain_ways(self) -> bool:
+        """Whether all that clients tell is what one common model takes."""
+        return self.sharing == "common" and self.evaluate == "own" and not self.compare_alone
+
+
+def check_sharing(settings: Any) -> None:
+    """Refuse settings of sharing that contradict others.
+
+    Raises:
+        UserError: They do; the message says what to set.
+    """
+    gradients = settings.aggregate == "gradients" and settings.sharing not in LIKENESS
+    if settings.prox and gradients:
+        raise UserError(f"prox={settings.prox:g} is for local epochs: set aggregate=parameters")
+    if settings.evaluate == "global" and settings.sharing != "common":
+        raise UserError(
+            f"sharing={settings.sharing} has no one model for evaluate=global: set evaluate=local"
+        )
+    if settings.evaluate == "local-before-averaging" and settings.sharing != "common":
+        raise UserError(
+            "evaluate=local-before-averaging is for sharing=common: others evaluate own models"
+        )
+    if settings.evaluate == "local-before-averaging" and gradients:
+        raise UserError(
+            "evaluate=local-before-averaging is for local epochs: set aggregate=parameters"
+        )
+    if not settings.plain_ways and getattr(settings, "dp_epsilon", False):
+        raise UserError(
+            "--dp covers the updates and figures of one common model: leave sharing, evaluate and "
+            "compare_alone as they are"
+        )
+
+
 class SelectionSettings(BaseModel):
     """How a search gets from its best recipes to one trained network."""
 
@@ -356,22 +439,6 @@ class AloneSettings(BatchSettings, ConsistencySettings, TrainSettings, NetworkSe
     """A fixed network, trained without a federation."""
 
 
-class SharingSettings(BaseModel):
-    """How clients learn together, and what they tell each other."""
-
-    model_config = CONFIG
-
-    sharing: Literal["common", "across"] = "common"
-    """common: edges between clients are dropped; across: networks convolve across clients, which
-    send each other embeddings of nodes that they share an edge with"""
-    share: Literal["hidden", "all", "none"] = "hidden"
-    """sharing=across: whose embeddings cross: those of hidden layers, the first convolution's too,
-    which peers can undo into raw features, or none"""
-    refresh: Count = 1
-    """sharing=across: rounds between two exchanges; more than 1 saves messages, and rounds in
-    between use and report on older embeddings"""
-
-
 class FederatedTraining(
     SharingSettings,
     AveragingSettings,
@@ -382,7 +449,9 @@ class FederatedTraining(
 ):
     """Any network, trained by a federation."""
 
-    discloses: ClassVar[dict[str, Any]] = {"sharing": "across", "share": "all"}
+    discloses: ClassVar[dict[str, Any]] = {
+        "collect_models": True, "sharing": "across", "share": "all",
+    }  # fmt: skip
 
     dp_clip: Positive = 10.0
     """differential privacy: norm that every client's update is brought to, a gradient's or that of
@@ -399,6 +468,11 @@ class FederatedTraining(
         if self.sharing == "across":
             return "the rows that clients show each other: leave sharing=across out"
         return ""
+
+    @model_validator(mode="after")
+    def _check_ways(self) -> Self:
+        check_sharing(self)
+        return self
 
 
 class FederatedSettings(FederatedTraining, NetworkSettings):

@@ -87,9 +87,14 @@ class SharingClient(ABC):
         """Take in rows of some external nodes."""
         raise NotImplementedError
 
+    @property
+    def evaluated(self) -> LocalModel:
+        """What the figures of a round are of."""
+        return self.local
+
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums over the own nodes, small enough for any secure sum; empty: nothing to report."""
-        local, totals = self.local, payload["totals"]
+        local, totals = self.evaluated, payload["totals"]
         sums, counts = local.evaluate_counting(objective_kinds(local.settings), ["val"])
         figures = {"metrics": scale_down(sums, totals), **to_units(counts, "val_")}
         if payload.get("calibrate"):
@@ -197,6 +202,8 @@ class SharingServer(ABC):
     #: What else a client answers to a round and at the end.
     round_fields: ClassVar[Mapping[str, Form]] = {}
     conclude_fields: ClassVar[Mapping[str, Form]] = {"own": OWN}
+    #: The same, where it may be missing.
+    conclude_options: ClassVar[Mapping[str, Form]] = {}
     #: How many kinds of weights clients count predictions of, and which of them the result is of.
     kinds: ClassVar[int] = 1
     result_kind: int = 0
@@ -320,23 +327,21 @@ class Sharing:
     #: alone, and the network may diverge.
     client: Callable[[ClientData, Recipe, Any, str, bool], SharingClient]
     spec: Callable[[ClientGraph, Any], NetworkSpec]
+    #: What the server sees of single clients, so that no secure mode can give it; empty: nothing.
+    reveals: str = ""
     #: Whether clients tell each other rows, so that they need keys with each other.
     exchanges: bool = False
     #: Refuses graphs, settings and networks that it cannot work with.
     check: Callable[[ClientGraph, Any, NetworkSpec], None] = lambda _graph, _settings, _spec: None
 
 
-def way_of(ways: Mapping[str, Sharing], settings: Any, recipe: Recipe | None = None) -> Sharing:
-    """The way of sharing that a recipe names, or else the settings; the first if neither does, or
-    if a method has ways of its own and its settings say nothing but the default.
+def way_of(ways: Mapping[str, Sharing], settings: Any, name: str = "") -> Sharing:
+    """The way of a recipe's ``name``, else that of the settings, else the first.
 
     Raises:
-        UserError: There is none of that name.
+        UserError: A recipe names a way that is not among these.
     """
-    name, fields = recipe.sharing if recipe else "", type(settings).model_fields
-    if not name and "sharing" in fields:
-        default = settings.sharing == fields["sharing"].default and settings.sharing not in ways
-        name = "" if default else settings.sharing
     if name and name not in ways:
         raise unknown_name("way of sharing", name, ways)
-    return ways[name] if name else next(iter(ways.values()))
+    name = name or getattr(settings, "way", "")
+    return ways.get(name) or next(iter(ways.values()))

@@ -14,10 +14,14 @@ gradient. With ``buffers=average`` they are averaged in the same sums, by traini
 numbers are rounded. With ``buffers=local`` every client trains and is evaluated with its own, as in
 SiloBN (Andreux et al., 2020; FedBN keeps BatchNorm's scale and shift local besides), and hands over
 nothing of them until the end: then their mean goes into the common model that is left behind.
+
+*FedProx* (Li et al., 2020): with ``prox`` = μ local epochs minimize F_i(w) + μ/2 · ‖w − w_t‖², with
+w_t the global weights (Eq. 2).
 """
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,23 +39,26 @@ from autofgl.runtime.replies import TAKE, Array, Form, Number, export_form
 from autofgl.runtime.reversal import Flat, FollowedAdam, flattened
 from autofgl.runtime.settings import model_spec, own_code, own_layers
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure.plain import readable
+from autofgl.sharing.gains import Alone, alone_columns, alone_forms
 
 #: The smallest network of the search space: what a client has before it is given another.
 SMALLEST = "identity | - | identity"
-#: Names of a client's own buffers in the sum of its final figures begin so.
-BUFFERS = "buffers/"
+#: Names of a client's own buffers, and of what else stays with it, in the sum of its final figures.
+OWN_PART = "buffers/"
 
 
 class CommonClient(SharingClient):
     """Trains the common network on its own graph; on trial, without test nodes, it may diverge."""
 
-    saved: ClassVar[tuple[str, ...]] = ("local", "_best", "_next_buffers")
+    saved: ClassVar[tuple[str, ...]] = ("local", "_best", "_next_own", "_own_gradient")
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
     ) -> None:
         self.settings = settings
+        self._data = data
         gradients = self._gradients = settings.aggregate == "gradients"
         self.reveal = "parties" if gradients else "server"
         self.one_sum = secure != "none" and not gradients
@@ -61,10 +68,16 @@ class CommonClient(SharingClient):
         self.local = kind(data.graph.name, inputs, spec, settings, data.seed)
         self._best: Weights | None = None
         self._votes = gradients and secure != "none"
-        self._keeps_buffers = getattr(settings, "buffers", "average") == "local"
-        #: What the last training pass made of the buffers, until the next round begins: those of
-        #: the weights that were evaluated may yet turn out to be the best.
-        self._next_buffers: Weights | None = None
+        keeps = getattr(settings, "buffers", "average") == "local"
+        #: Names of what never leaves this client: its buffers, and whatever a way keeps besides.
+        self._own = frozenset(self.local.model.tracked_buffers if keeps else ())
+        #: What the last training pass made of it, until the next round begins: that of the weights
+        #: that were evaluated may yet turn out to be the best.
+        self._next_own: Weights | None = None
+        self._own_gradient: Weights | None = None
+        self._final_own: Weights = {}
+        #: What this client would have without a federation, if that is asked for; at the end.
+        self.alone: Alone | None = None
         #: While the server asks what summed gradients foretell: the last step, and what the
         #: gradient after it says of it.
         self._foretells = False
@@ -92,13 +105,16 @@ class CommonClient(SharingClient):
             self._best = self.local.weights()
         if "round" in payload:
             self._foretells = payload.get("foretell", False)
-        if self._next_buffers is not None:
-            self.local.load_buffers(self._next_buffers)
-            self._next_buffers = None
+        if self._next_own is not None:
+            self.local.load_weights(self.local.weights() | self._next_own)
+            self._next_own = None
         if not self._gradients and "weights" in payload:
             self._load(payload["weights"])
         buffers, gradient = self._split(average(opened) if opened else {})
         self.local.load_buffers(buffers)
+        if gradient:
+            gradient |= self._own_gradient or {}
+        self._own_gradient = None
         if gradient and self.settings.dp_epsilon:
             self.local.descend(gradient)
         elif gradient and self._foretells:
@@ -114,20 +130,32 @@ class CommonClient(SharingClient):
 
     def update(self, payload: Payload) -> dict[str, Any]:
         """The own gradient or weights, with the own share of the training nodes."""
-        train, before = payload["train"], self.local.buffers()
+        train = payload["train"]
         share = self.local.train_nodes / max(payload["totals"][0], 1) if train else 0.0
-        if self._gradients:
-            at = payload["round"]
-            vectors = self.local.gradient(at) if train else self.local.no_gradient()
-        else:
-            if train:
-                self.train(payload["round"])
-            vectors = self._shared(self.local.weights())
-        buffers = self._keep_buffers(before) if train else before
         if not self._gradients:
+            if train:
+                before = self._own_part()
+                self.train(payload["round"])
+                vectors = self._shared(self.local.weights())
+                self._keep_own(before)
+            else:
+                vectors = self._shared(self.local.weights())
             return weighted(vectors, share)
-        votes = self._vote(vectors if train else {}, buffers if train else {})
-        return weighted({**vectors, **({} if self._keeps_buffers else buffers)}, share) | votes
+        gradient, buffers = self._gradient(payload["round"], train)
+        votes = self._vote(gradient if train else {}, buffers if train else {})
+        return weighted({**gradient, **buffers}, share) | votes
+
+    def _gradient(self, at: int, train: bool) -> tuple[Weights, Weights]:
+        """The gradient and the buffers that go into the sum; what stays here waits for it."""
+        before = self.local.buffers()
+        gradient = self.local.gradient(at) if train else self.local.no_gradient()
+        buffers = self.local.buffers()
+        if train:
+            own = {name: gradient[name] for name in gradient if name in self._own}
+            self._own_gradient = own or None
+            self._keep_own({name: before[name] for name in before if name in self._own})
+            self.local.load_buffers(before)
+        return self._shared(gradient), self._shared(buffers if train else before)
 
     def reference(self) -> Mapping[str, Any]:
         """The global weights, unless gradients are averaged."""
@@ -135,7 +163,9 @@ class CommonClient(SharingClient):
 
     def train(self, at: int) -> None:
         """The local epochs of a round, from the global weights."""
-        self.local.train(self.settings.local_epochs, at)
+        prox = getattr(self.settings, "prox", 0.0)
+        adjust = self.local.pull(self.local.weights(), prox) if prox else None
+        self.local.train(self.settings.local_epochs, at, adjust)
 
     def settle(self, payload: Payload) -> None:
         """Take the final weights: those given, or with gradients the best that were kept."""
@@ -143,19 +173,28 @@ class CommonClient(SharingClient):
             self.local.load_weights(self._best)
         if not self._gradients:
             self._load(payload["weights"])
-        self._final_buffers = self.local.buffers() if self._keeps_buffers else {}
+        self._final_own = self._own_part()
+        if getattr(self.settings, "compare_alone", False):
+            self.alone = Alone(self._data, self.local.spec, self.settings)
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
-        """Figures of the final weights, and the own buffers for a mean of them."""
-        return {**self.figures(payload), **self.buffers_for_export(payload["totals"])}
+        """Figures of the final weights, and of those alone; what stays here for a mean of it."""
+        totals = payload["totals"]
+        alone = self.alone.figures(self.local, totals) if self.alone else {}
+        return {**self.figures(payload), **self.own_for_export(totals), **alone}
 
-    def buffers_for_export(self, totals: list[int]) -> dict[str, Any]:
-        """What a client that keeps its buffers adds to those of the common model."""
-        if not self._final_buffers:
+    def describe(self, graph: ClientGraph) -> Payload:
+        """Sizes and figures, and what the federation gains this client."""
+        alone = self.alone.against(self.local) if self.alone else {}
+        return {**super().describe(graph), **alone}
+
+    def own_for_export(self, totals: list[int]) -> dict[str, Any]:
+        """What a client that keeps parts of the network adds to those of the common model."""
+        if not self._final_own:
             return {}
         share = self.local.train_nodes / max(totals[0], 1)
-        own = weighted(self._final_buffers, share)
-        return {f"{BUFFERS}{name}": value for name, value in own.items()}
+        own = weighted(self._final_own, share)
+        return {f"{OWN_PART}{name}": value for name, value in own.items()}
 
     def export(self) -> Payload:
         """The weights that all clients have alike, and the network that they belong to."""
@@ -166,10 +205,11 @@ class CommonClient(SharingClient):
         """With gradients all clients have the same weights and moments, and the server has none."""
         if not self._gradients:
             return {}
-        state = self.state()
-        if self._keeps_buffers:
-            state.pop("next_buffers", None)
-            state["local"] = state["local"] | {"weights": self._shared(state["local"]["weights"])}
+        state = saved_state(self, ("local", "_best"))
+        if self._own:
+            moments = self._without_own(state["local"]["optimizer"])
+            weights = self._shared(state["local"]["weights"])
+            state["local"] = state["local"] | {"weights": weights, "optimizer": moments}
             state |= {"best": self._shared(state["best"])} if "best" in state else {}
         return state
 
@@ -177,11 +217,22 @@ class CommonClient(SharingClient):
         """Take the weights and moments of the others; buffers that are a client's own stay."""
         if not self._gradients:
             return
-        if self._keeps_buffers:
-            own, local = self.local.buffers(), state["local"]
-            state = {**state, "local": {**local, "weights": own | local["weights"]}}
+        if self._own:
+            own, local, mine = self._own_part(), state["local"], self.local.state()["optimizer"]
+            moments = {at: mine[at] for at in mine.keys() - self._without_own(mine).keys()}
+            parts = {
+                "weights": own | local["weights"],
+                "optimizer": moments | self._without_own(local["optimizer"]),
+            }
+            state = {**state, "local": {**local, **parts}}
             state |= {"best": own | state["best"]} if "best" in state else {}
-        self.load_state(state)
+        restore_state(self, ("local", "_best"), state)
+
+    def _without_own(self, moments: Payload) -> Payload:
+        """An optimizer's moments without those of parameters that stay here."""
+        names = (name for name, _ in self.local.model.named_parameters())
+        kept = {str(at) for at, name in enumerate(names) if name in self._own}
+        return {at: one for at, one in moments.items() if at not in kept}
 
     def _foretell(self, gradient: Weights) -> None:
         """A step along a summed gradient, which says of the step before how the loss changed.
@@ -204,27 +255,31 @@ class CommonClient(SharingClient):
 
     def _shared(self, weights: Weights) -> Weights:
         """Without what stays here."""
-        return self._split(weights)[1] if self._keeps_buffers else weights
+        return {name: value for name, value in weights.items() if name not in self._own}
+
+    def _own_part(self) -> Weights:
+        """What stays here."""
+        weights = self.local.weights() if self._own else {}
+        return {name: value for name, value in weights.items() if name in self._own}
 
     def _load(self, weights: Weights) -> None:
         """Take weights that all clients have alike."""
-        self.local.load_weights((self.local.buffers() if self._keeps_buffers else {}) | weights)
+        self.local.load_weights(self._own_part() | weights)
 
-    def _keep_buffers(self, before: Weights) -> Weights:
-        """What training has made of the buffers; those of before stay until the next round."""
-        buffers = self.local.buffers()
-        if self._gradients or self._keeps_buffers:
-            self.local.load_buffers(before)
-        if self._keeps_buffers and buffers:
-            self._next_buffers = buffers
-        return buffers
+    def _keep_own(self, before: Weights) -> None:
+        """Keep what training has made of what stays here; that of before is back until the next
+        round.
+        """
+        if self._own:
+            self._next_own = self._own_part() if before else None
+            self.local.load_weights(self.local.weights() | before)
 
     def _vote(self, gradient: Weights, buffers: Weights) -> dict[str, Any]:
         """Votes on the size of the own vectors, where nobody sees them."""
         if not self._votes:
             return {}
         votes = scale_vote(gradient)
-        if self.local.model.tracked_buffers and not self._keeps_buffers:
+        if buffers:
             votes[VOTES[1]] = scale_vote(buffers)["scale"]
         return votes
 
@@ -246,7 +301,7 @@ class CommonServer(SharingServer):
         self.one_sum = clients.secure != "none" and not self._gradients
         self.foretells = self._gradients and clients.secure != "none"
         self._handout: Payload = {}
-        self._keeps_buffers = getattr(settings, "buffers", "average") == "local"
+        self._keeps = getattr(settings, "buffers", "average") == "local"  # whether clients do
         self._kept = False
         self._best_weights: Weights | None = None
         self._followed = FollowedAdam(settings.lr, settings.weight_decay, settings.decoupled)
@@ -261,14 +316,14 @@ class CommonServer(SharingServer):
         """The average, or the sealed sum that clients will average."""
         return self._handout
 
-    def center(self) -> Mapping[str, Any]:
+    def center(self) -> Mapping[str, Any] | None:
         """The last average; a gradient is near nothing."""
         weights: Mapping[str, Any] = self._handout.get("weights", {})
         return weights
 
     def update_forms(self) -> dict[str, Form]:
         """Weights of the network's shapes."""
-        return {name: Array(value.shape) for name, value in self.center().items()}
+        return {name: Array(value.shape) for name, value in (self.center() or {}).items()}
 
     def step_of(self, total: Mapping[str, Any]) -> Flat | None:
         """To the next average, or along the summed gradient."""
@@ -299,7 +354,7 @@ class CommonServer(SharingServer):
         update = without_figures(total)
         weights = average(update) if update else {}
         if weights:
-            kept = {"keep": self._kept} if self._keeps_buffers else {}
+            kept = {"keep": self._kept} if self._keeps else {}
             self._handout = {"weights": weights, **kept}
         return {}
 
@@ -312,35 +367,44 @@ class CommonServer(SharingServer):
     def settle(self, last_is_best: bool) -> Payload:
         """The best weights, if the server has them."""
         if not self._gradients:
-            kept = {"keep": last_is_best} if self._keeps_buffers else {}
+            kept = {"keep": last_is_best} if self._keeps else {}
             return {"weights": self._best_weights, **kept}
         if last_is_best:
             self.clients.call("take", {"keep": True}, reply=TAKE, everyone=True)
         return {}
 
+    def final_forms(self, most: float) -> dict[str, Form]:
+        """Those of a round, and of what clients would have alone."""
+        alone = alone_forms(most, len(self.clients.names))
+        compared = getattr(self.settings, "compare_alone", False)
+        return {**super().final_forms(most), **(alone if compared else {})}
+
     def outcome(self, end: Ending) -> Outcome:
         """The common model and its federated figures."""
         exported = self._export()
         weights: Weights = self._best_weights or exported["weights"]
-        return Outcome.of(
+        outcome = Outcome.of(
             Metrics.of(scale_up(end.total["metrics"], end.totals)),
             end.own,
             end.total["seconds"],
             end.best_round,
             exported["spec"],
-            {"model": {**weights, **mean_buffers(end.total)}},
+            {"model": {**weights, **mean_own(end.total)}},
         )
+        if "alone" not in end.total:
+            return outcome
+        return replace(outcome, extra=outcome.extra | alone_columns(end.total, end.totals))
 
     def _export(self) -> Payload:
         return self.clients.first("export", export_form(own_code(self.settings)))
 
 
-def mean_buffers(total: Mapping[str, Any]) -> Weights:
-    """The mean of buffers that clients kept for themselves, from their last sum."""
+def mean_own(total: Mapping[str, Any]) -> Weights:
+    """The mean of what clients kept for themselves, from their last sum."""
     own = {
-        name.removeprefix(BUFFERS): np.asarray(value)
+        name.removeprefix(OWN_PART): np.asarray(value)
         for name, value in total.items()
-        if name.startswith(BUFFERS)
+        if name.startswith(OWN_PART)
     }
     return average(own) if own else {}
 

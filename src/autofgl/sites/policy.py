@@ -58,8 +58,8 @@ class Policy(BaseModel):
     parties: tuple[str, ...] = ()
     """Sites that may take part; none listed: all that the kit names."""
     allow: tuple[str, ...] = ()
-    """Settings that show others more than this site's part of sums: collect_models (sfgnn: its own
-    network), share=all (fedgraph: rows from which features can be rebuilt), mode=threshold
+    """Settings that show others more than this site's part of sums: collect_models (its own
+    network or model), share=all (fedgraph: rows from which features can be rebuilt), mode=threshold
     (graphfl-ga: whether its accuracy is below the threshold)."""
     max_rounds: int = Field(default=20_000, ge=0)
     """Rounds of a run, its search included."""

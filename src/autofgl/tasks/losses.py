@@ -113,5 +113,17 @@ def tempered_losses(logits: Tensor, labels: Tensor, most: float) -> Any:
     """
     if not len(labels):
         return np.zeros(len(TEMPERATURES))
-    sums = [F.cross_entropy(logits / one, labels, reduction="none") for one in TEMPERATURES]
-    return np.array([float(one.nan_to_num(most).clamp(max=most).double().sum()) for one in sums])
+    return np.array([float(one.sum()) for one in _tempered(logits, labels, most)])
+
+
+def calibrated_losses(logits: Tensor, labels: Tensor, most: float) -> Any:
+    """Cross-entropy of each of some nodes at the temperature with the least sum, ``[n]``."""
+    if not len(labels):
+        return np.zeros(0)
+    return min(_tempered(logits, labels, most), key=lambda one: float(one.sum())).numpy(force=True)
+
+
+def _tempered(logits: Tensor, labels: Tensor, most: float) -> list[Tensor]:
+    """Cross-entropy of every node, at every temperature."""
+    sums = (F.cross_entropy(logits / one, labels, reduction="none") for one in TEMPERATURES)
+    return [one.nan_to_num(most).clamp(max=most).double() for one in sums]

@@ -32,8 +32,7 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.selection import FINALS_FROM, Selection
 from autofgl.search.halving import bracket_rounds
-from autofgl.sharing.across.common import ACROSS
-from autofgl.sharing.common import COMMON
+from autofgl.sharing.ways import WAYS
 
 #: Share of a time budget after which only the best known networks go on, and how many do.
 SAFE = 2
@@ -46,7 +45,7 @@ class FLAGCNS(Method):
     """The controller: known networks, generations of the search, races, then the finals."""
 
     Settings = FLAGCNSSettings
-    ways: ClassVar = {"common": COMMON, "across": ACROSS}
+    ways: ClassVar = WAYS
     Client = FLAGCNSClient
     saved = (
         "_generations",

@@ -56,8 +56,7 @@ from autofgl.runtime.rounds import START, RoundClient
 from autofgl.runtime.selection import FINALS_FROM, Selection
 from autofgl.runtime.sharing import Sharing
 from autofgl.seeding import numpy_generator, torch_generator
-from autofgl.sharing.across.common import ACROSS
-from autofgl.sharing.common import COMMON
+from autofgl.sharing.ways import WAYS
 from autofgl.tasks.losses import balanced_weights
 
 #: Share of a time budget after which the search ends.
@@ -194,7 +193,7 @@ class FLDarts(Method):
     """Holds α: generations of the search, then races of likely networks, and the finals."""
 
     Settings = DartsSettings
-    ways: ClassVar = {"common": COMMON, "across": ACROSS}
+    ways: ClassVar = WAYS
     Client = DartsClient
     saved = (
         "_generation", "_generations", "_totals", "_class_weights", "_alpha", "_optimizer",

@@ -15,15 +15,14 @@ from autofgl.runtime.recipe_search import RecipeSearch
 from autofgl.search.baselines import RandomSearch
 from autofgl.search.q_learning import QLearning, likelihood, scaled_schedule
 from autofgl.seeding import numpy_generator
-from autofgl.sharing.across.common import ACROSS
-from autofgl.sharing.common import COMMON
+from autofgl.sharing.ways import WAYS
 
 
 class FLRandom(RecipeSearch):
     """Networks at random; they end early less often than uniform genes would (``stop``)."""
 
     Settings = CandidateSettings
-    ways: ClassVar = {"common": COMMON, "across": ACROSS}
+    ways: ClassVar = WAYS
 
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
@@ -47,7 +46,7 @@ class FLRL(RecipeSearch):
     """
 
     Settings = RLSettings
-    ways: ClassVar = {"common": COMMON, "across": ACROSS}
+    ways: ClassVar = WAYS
 
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
