@@ -248,18 +248,17 @@ def test_empty_and_lonely_clients_take_part(clients: list[ClientGraph]) -> None:
     ("method", "settings", "what"),
     [
         ("fedavg", {"batch": 8}, "batch"),
-        ("fedavg", {"dp_epsilon": 8}, "sharing=across"),
-        ("fl-darts", {"dp_epsilon": 8}, "sharing=across"),
-        ("fl-agcns", {"dp_epsilon": 8, "optimizers": "controller"}, "sharing=across"),
+        ("fedavg", {"dp_epsilon": 8}, "leave sharing"),
+        ("fl-darts", {"dp_epsilon": 8}, "leave sharing"),
+        ("fl-agcns", {"dp_epsilon": 8, "optimizers": "controller"}, "leave sharing"),
     ],
 )
 def test_what_cannot_be_is_refused(
     clients: list[ClientGraph], method: str, settings: dict[str, Any], what: str
 ) -> None:
     kind = find_method(method)
-    checked = kind.Settings(**{**SMALL, **settings})
     with pytest.raises(UserError, match=what):
-        kind.check(clients, checked, "shares")
+        kind.check(clients, kind.Settings(**{**SMALL, **settings}), "shares")
 
 
 def test_weights_of_edges_are_refused(clients: list[ClientGraph]) -> None:

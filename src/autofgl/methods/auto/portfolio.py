@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from autofgl.methods.auto.look import Look
-from autofgl.methods.fl_agcns.portfolio import FIXED
+from autofgl.methods.fl_agcns.portfolio import CONSISTENT, FIXED
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.sharing import Sharing
 from autofgl.sharing.alone_rounds import ALONE
@@ -24,6 +24,10 @@ COMMON_WAYS = frozenset({"common"})
 FEDAVG, LONER = "common: gcn", "alone: gcn"
 
 _SGC = " ".join(f"{key}={value}" for key, value in FIXED[0].settings.items())
+_CONSISTENT = " ".join(f"{key}={value}" for key, value in CONSISTENT.items())
+
+#: Labeled training nodes are few if they are at most this share of all nodes.
+_FEW = 0.2
 
 
 @dataclass(frozen=True)
@@ -45,17 +49,24 @@ def _mixed(look: Look) -> bool:
     return not look.homophilous
 
 
+def _few_labels(look: Look) -> bool:
+    """Whether most nodes have no label to learn from, and neighbors tell a node's class."""
+    return look.homophilous and look.train <= _FEW * look.nodes
+
+
 #: In the order in which they begin.
 ROWS: tuple[Proposal, ...] = (
     Proposal(FEDAVG, "the baseline of the proof"),
     Proposal(LONER, "the baseline of the proof"),
     Proposal("common: appnp; normalize_features=false", "neighbors are alike", _alike),
     Proposal("common: gcn; normalize_features=false", "features as they are"),
+    Proposal(f"common: appnp; {_CONSISTENT}", "few labels, alike neighbors", _few_labels),
     Proposal("common: relu | - | identity", "neighbors say little", _mixed),
     Proposal("common: sage; normalize_features=false", "tells a node from its neighbors"),
     Proposal("alone: sage; normalize_features=false", "neighbors are unlike", _mixed),
     Proposal("common: appnp", "neighbors are alike", _alike),
     Proposal("alone: appnp; normalize_features=false", "alike neighbors", _alike),
+    Proposal(f"common: grand; {_CONSISTENT}", "few labels, alike neighbors", _few_labels),
     Proposal("alone: relu | - | identity", "neighbors say little", _mixed),
     Proposal("common: arma", "has a path around the neighbors", _mixed),
     Proposal(f"common: sgc; {_SGC}", "few labels, alike neighbors", _alike),
