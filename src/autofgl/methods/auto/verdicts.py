@@ -24,7 +24,6 @@ from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import (
     METRICS,
     NOTHING,
-    OWN,
     SUM,
     WEIGHTS,
     WHOLE,
@@ -43,7 +42,14 @@ from autofgl.tasks.losses import TEMPERATURES
 
 #: What a client says of itself with ``secure=none``, at the end.
 _OWN = Record(
-    {**OWN.fields, "metrics": METRICS, "took": WHOLE, "correct": Named(WHOLE)}, or_nothing=True
+    {
+        "nodes": WHOLE,
+        "edges": WHOLE,
+        "metrics": METRICS,
+        "took": WHOLE,
+        "correct": Named(WHOLE),
+    },
+    or_nothing=True,
 )
 #: Of so many finalists means are tried, and so many means may be taken.
 MIXED, KEPT_MEANS = 4, 2
