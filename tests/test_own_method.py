@@ -126,6 +126,7 @@ def test_a_class_is_handed_over(small_clients: list[ClientGraph], tmp_path: Path
         autofgl.run(Local, small_clients, out=tmp_path / "b")
 
 
+@pytest.mark.slow
 def test_a_class_of_a_script_is_named_by_its_file_and_the_script_runs_once(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)

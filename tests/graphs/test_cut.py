@@ -75,6 +75,7 @@ def test_sparse_features_stay_sparse():
     assert_same_graph(pooled, whole)
 
 
+@pytest.mark.slow
 def test_many_clients():
     whole = graph_of(30)
     names = [f"c{index}" for index in range(70_000)]

@@ -118,6 +118,7 @@ def test_a_grid_that_is_used_up_ends_the_search(small_clients: list[ClientGraph]
     assert method.round == 2 * 3 + 4
 
 
+@pytest.mark.slow
 def test_hopeless_trials_are_ended_early(small_clients: list[ClientGraph]) -> None:
     pruned = {
         **CHANCE, "trials": 8, "trial_rounds": 14, "startup": 2, "pruning": True,

@@ -121,6 +121,7 @@ def test_the_population_keeps_its_size_and_has_no_repeats(
     assert [row["gamma"] for row in rows] == pytest.approx(shares.get(optimizers, usual))
 
 
+@pytest.mark.slow
 def test_the_search_gets_better(small_clients: list[ClientGraph]) -> None:
     _, rows = search(small_clients, 12, generations=12, population=16, lr=0.02)
     assert rows[-1]["best_fll"] < rows[0]["best_fll"] - 0.1

@@ -6,6 +6,7 @@ from statistics import mean
 from typing import Any
 
 import numpy as np
+import pytest
 
 from autofgl.federation.payload import decode, encode
 from autofgl.methods.fl_agcns.refinement import BRACKET, Refinement
@@ -89,6 +90,7 @@ def test_there_are_as_many_as_there_are_trials() -> None:
         assert refinement.ask([], []) == []
 
 
+@pytest.mark.slow
 def test_a_space_that_is_used_up_ends_the_brackets() -> None:
     tiny = FLAGCNSSettings(layers=1, types="gcn", trials=10**3)
     brackets = play(Refinement(["relu | gcn<0 | relu"], tiny, seed=1), 300, prefer, [])

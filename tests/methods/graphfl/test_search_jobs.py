@@ -50,6 +50,7 @@ def test_a_request_travels(small_clients: list[ClientGraph]) -> None:
         answer_search(encode(message), lambda: True)
 
 
+@pytest.mark.slow
 def test_a_worker_finds_what_a_search_here_would(small_clients: list[ClientGraph]) -> None:
     search, message = search_of(small_clients[1])
     job = submit_search(message)
@@ -61,6 +62,7 @@ def test_a_worker_finds_what_a_search_here_would(small_clients: list[ClientGraph
     assert search_pool()._nice == 19
 
 
+@pytest.mark.slow
 def test_a_search_that_is_canceled_or_killed_is_lost(
     small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:

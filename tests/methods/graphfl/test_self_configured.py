@@ -199,6 +199,7 @@ def test_when_all_change_nobody_trains(small_clients: list[ClientGraph]) -> None
     assert method.step()["clients"] == 3
 
 
+@pytest.mark.slow
 def test_parallel_adopts_what_the_process_finds(small_clients: list[ClientGraph]) -> None:
     """With the weights of the first round and so many rounds later, as a search here would find."""
     method = make("graphfl-ga", small_clients, **QUICK, mode="parallel", adopt_after=2)

@@ -108,6 +108,8 @@ class MaskedClient(KeyedClient):
         group.
         """
         self._require_new(tag)
+        if reveal not in self._words.fixed_point:
+            raise SecureSumError(f"a sum is for 'server' or 'parties', not for '{reveal}'")
         layout, integers = self._words.fixed_point[reveal].encode_vectors(vectors, grid)
         bits, broadcast = self._words.fraction_bits, grid
         if grid is not None and reveal == "parties":
