@@ -94,7 +94,7 @@ def test_every_command_of_the_pages_is_known() -> None:
         "methods",
         "audit",
     }
-    known |= {"datasets", "site", "import", "export"}
+    known |= {"datasets", "site", "import", "export", "leaderboard"}
     for path in (*TUTORIAL.parents[1].rglob("*.md"), TUTORIAL.parents[2] / "README.md"):
         for word in re.findall(r"`autofgl ([a-z]+)", path.read_text()):
             assert word in known, (path, word)

@@ -28,8 +28,10 @@ def trained_weights(method: Any) -> dict[str, list[dict[str, Any]]]:
         local = party.sharing.local
         train = local.train
 
-        def watched(epochs: int, at: int, local: Any = local, train: Any = train) -> None:
-            train(epochs, at)
+        def watched(
+            epochs: int, at: int, *about: Any, local: Any = local, train: Any = train
+        ) -> None:
+            train(epochs, at, *about)
             truth[local.name].append(local.weights())
 
         local.train = watched

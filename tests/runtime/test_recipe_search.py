@@ -201,8 +201,8 @@ def test_one_client_is_enough_to_diverge(
         found = gradient(model, at)
         return {key: value * np.nan for key, value in found.items()} if broken(model) else found
 
-    def broken_train(model: LocalModel, epochs: int, at: int) -> None:
-        train(model, epochs, at)
+    def broken_train(model: LocalModel, epochs: int, at: int, *about: Any) -> None:
+        train(model, epochs, at, *about)
         if broken(model):
             model.load_weights({key: value * np.nan for key, value in model.weights().items()})
 
