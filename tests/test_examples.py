@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from autofgl.methods.catalog import METHODS
+from families import family
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", family(METHODS, {"fedavg", "separate", "graphfl", "auto"}))
 def test_an_example_of_every_method_runs(
     method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ import autofgl
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import METHODS
+from families import family
 
 TINY: dict[str, dict[str, str | float]] = {
     "fl-agcns": {
@@ -30,6 +31,10 @@ TINY: dict[str, dict[str, str | float]] = {
 }  # fmt: skip
 
 
+#: Methods that take each way through the code; the others are left to `make test-all`.
+FAST = {"fedavg", "fedgraph", "fl-agcns", "graphfl", "sfgnn", "auto", "separate"}
+
+
 def one_way(graph: ClientGraph) -> ClientGraph:
     """The graph with every edge in one direction only."""
     edges = graph.edge_index[:, graph.edge_index[0] < graph.edge_index[1]]
@@ -43,7 +48,7 @@ def weighted(graph: ClientGraph) -> ClientGraph:
     return replace(graph, edge_weight=np.where(same, 1.0, 0.1).astype(np.float32))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", family(METHODS, FAST))
 def test_directed_edges(method: str, small_graph: ClientGraph, out: Path) -> None:
     clients = autofgl.partition(one_way(small_graph), clients=3)
     assert all(client.directed for client in clients)
@@ -51,7 +56,7 @@ def test_directed_edges(method: str, small_graph: ClientGraph, out: Path) -> Non
     assert 0 <= result.test_accuracy <= 1
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "fedgraph"])
+@pytest.mark.parametrize("method", family([name for name in METHODS if name != "fedgraph"], FAST))
 def test_weighted_edges(method: str, small_graph: ClientGraph, tmp_path: Path) -> None:
     settings = {"rounds": 2, **TINY.get(method, {})}
     settings |= {"types": "gcn"} if method == "fl-darts" else {}
