@@ -11,6 +11,7 @@ from autofgl.errors import FederationError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.method import Method
 from autofgl.runtime.reversal import WINDOW, FollowedAdam, ReversalCheck, flattened, is_reversed
 from bad_clients import reverse
 from federations import make, parties, to_the_end
@@ -71,6 +72,21 @@ class TestRuns:
         server = method.training.sharing
         moved, known = flattened(local.weights()) - start, server._followed._moved
         assert moved @ known / np.linalg.norm(moved) / np.linalg.norm(known) > 0.98
+
+    def test_steps_are_followed_on_trial_too(self, unlike_clients: list[ClientGraph]) -> None:
+        """Who is promoted goes on with the moments that it has: so must the server."""
+        method = make("fedavg", unlike_clients, rounds=30, hidden=8)
+        training = Method.engine(method, stage="tried-")
+        method.connect()
+        training.start(trial=True)
+        local = parties(method)["client-0"].sharing.local
+        start = flattened(local.weights())
+        for _ in range(6):
+            training.step()
+        training.before_checkpoint()
+        moved, known = flattened(local.weights()) - start, training.sharing._followed._moved
+        assert training.sharing._followed._count == 6
+        assert moved @ known / np.linalg.norm(moved) / np.linalg.norm(known) > 0.9
 
 
 def test_statistics_of_a_normalization_are_not_compared() -> None:

@@ -871,15 +871,14 @@ class RoundEngine(Saved):
 
     def _compare(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> None:
         """Leave clients out whose updates go against what they report, where the server sees both;
-        a network on trial may diverge, and a client alone harms nobody else.
+        a client alone harms nobody else, and a network on trial may diverge: its steps are followed
+        all the same, since they go on when it is to stay.
         """
         clients, center = self.sharing.clients, self.sharing.center()
-        if clients.secure != "none" or self._on_trial or self.diverged or center is None:
-            return
-        if len(replies) < 2 or not self._reports_its_aim:
+        if clients.secure != "none" or self.diverged or center is None or len(replies) < 2:
             return
         step = self.sharing.step_of(total)
-        if step is None:
+        if step is None or self._on_trial or not self._reports_its_aim:
             self._reversals.interrupt()
             return
         parts = clients.own_parts(replies, "update")
