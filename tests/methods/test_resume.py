@@ -64,9 +64,11 @@ CASES += [("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
 RARE: dict[str, str | float] = {"objective": "auroc", "class_weight": "balanced"}
 JUDGED = ("fedavg", "separate", "fedgraph", "sfgnn", "fl-agcns", "graphfl-ga")
 CASES += [(name, {**SMALL.get(name, {}), **RARE}) for name in JUDGED]
+#: Left to `make test-all`: `auto` has tests of its own.
+LONG = ("fl-darts", "fl-rl", "auto")
 #: A method of each kind, and what of a state no method's own case has: batches, a learned sampler,
 #: figures.
-FAST = [(name, SMALL.get(name, {})) for name in METHODS if name not in ("fl-darts", "fl-rl")]
+FAST = [(name, SMALL.get(name, {})) for name in METHODS if name not in LONG]
 FAST += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 FAST += [("fedavg", BATCHES), ("fedgraph", {**LEARNED, "episode_rounds": 2, "iterations": 2})]
 FAST += [("fedavg", RARE), ("fedavg", ACROSS)]

@@ -99,6 +99,7 @@ def test_a_killed_study_goes_on_with_its_trials(tmp_path: Path) -> None:
     assert [trial.value for trial in third.trials] == [loss(one) for one in undisturbed]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_counts_where_the_file_is_newer(tmp_path: Path) -> None:
     """The run goes back to the checkpoint, so the trials after it are made again."""
     first = Bayes(FINITE, 5, startup=2, path=tmp_path / "study.db")

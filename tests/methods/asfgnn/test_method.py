@@ -46,6 +46,7 @@ def test_the_best_trial_is_trained_and_its_score_was_right(
     assert [state for (state,) in states] == ["COMPLETE"] * 3
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_with_its_trials(
     small_clients: list[ClientGraph], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def test_settings_of_a_known_network_apply(
         assert spec.dropout == recipe.settings.get("dropout", settings.dropout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [6, 8])
 def test_all_of_them_learn_on_a_small_graph(small_clients: list[ClientGraph], hidden: int) -> None:
     """Each by its training loss, and none diverges."""

@@ -257,6 +257,7 @@ def test_a_new_client_follows_the_advice(small_clients: list[ClientGraph]) -> No
         assert np.array_equal(value, expected[name])
 
 
+@pytest.mark.slow
 def test_adaptation_helps_an_unseen_client() -> None:
     """Label skew and weak features; what it adapts to is not what it is tested on."""
     data = DataSettings(

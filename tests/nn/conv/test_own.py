@@ -111,6 +111,7 @@ def test_a_path_of_the_supernet_equals_its_stand_alone_network(small_graph: Clie
     assert name in gradient
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fl-random", "fl-agcns"])
 def test_a_search_over_them_runs(
     method: str, small_clients: list[ClientGraph], tmp_path: Path
