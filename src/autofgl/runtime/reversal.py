@@ -146,6 +146,10 @@ class FollowedAdam(Saved):
 
     def step(self, gradient: Flat) -> Flat:
         """The step along the next gradient."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of a training that diverges
+            return self._next(gradient)
+
+    def _next(self, gradient: Flat) -> Flat:
         zero = np.zeros_like(gradient)
         mean, square, moved = (zero if one is None else one for one in (
             self._mean, self._square, self._moved,
