@@ -158,6 +158,26 @@ def test_an_exception_in_one_client_is_its_own(eight_clients: list[ClientGraph],
     assert len(rows) == 3
 
 
+@pytest.mark.parametrize(("sharing", "field"), [("fedgta", "moments"), ("fed-pub", "function")])
+def test_a_description_of_another_length_is_left_out(
+    eight_clients: list[ClientGraph], sharing: str, field: str
+) -> None:
+    method = make("fedavg", eight_clients, rounds=3, hidden=4, sharing=sharing)
+    method.setup()
+    party = parties(method)["client-2"]
+    after = party.sharing.after
+
+    def shorter(payload: Payload) -> Payload:
+        reply = after(payload)
+        return {**reply, field: reply[field][:-1]}
+
+    party.sharing.after = shorter
+    to_the_end(method)
+    assert list(method.clients.dropped) == ["client-2"]
+    assert "another number of values" in method.clients.dropped["client-2"]
+    assert 0 <= method.finish().test_accuracy <= 1
+
+
 def test_when_all_fail_alike_the_reason_is_told_at_once(small_clients: list[ClientGraph]) -> None:
     def fail(op: str, payload: Payload) -> None:
         if op == "round":

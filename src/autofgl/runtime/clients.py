@@ -550,11 +550,12 @@ def average(total: Mapping[str, Any]) -> dict[str, Any]:
     share = float(total["share"])
     if share == 0:
         return {}
-    return {
-        name: np.asarray(value / share, np.float32)
-        for name, value in total.items()
-        if name not in ("share", *VOTES)
-    }
+    with np.errstate(over="ignore"):  # of a share that a client made up; who averages checks
+        return {
+            name: np.asarray(value / share, np.float32)
+            for name, value in total.items()
+            if name not in ("share", *VOTES)
+        }
 
 
 def weighted(vectors: Mapping[str, Any], share: float) -> dict[str, Any]:

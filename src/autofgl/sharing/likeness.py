@@ -22,6 +22,7 @@ alike stands for what it computes, h_i; client j has the weight exp(τ cos(h_i, 
 of client i, over the sum of all (Eq. 3 and 4). Its sparse masks on weights are left out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
@@ -146,7 +147,9 @@ class LikenessServer(CommonServer):
         parts = self.clients.own_parts(replies, "update")
         sent = {name: average(part) for name, part in parts.items()}
         tells = {name for name, reply in replies.items() if self.round_fields.keys() & reply.keys()}
-        described = [name for name in sent if sent[name] and name in tells]
+        described = self._comparable(
+            {name: replies[name] for name in sent if sent[name] and name in tells}
+        )
         if described:
             mixing = self._mixing([replies[name] for name in described])
             for name, row in zip(described, mixing, strict=True):
@@ -154,6 +157,18 @@ class LikenessServer(CommonServer):
         if self._keeps:
             self._handout = {"keep": self._kept}
         return {}
+
+    def _comparable(self, described: Mapping[str, Payload]) -> list[str]:
+        """Who described its model in as many numbers as most did; others are left out."""
+        sizes = {
+            name: tuple(np.size(reply.get(field, 0)) for field in sorted(self.round_fields))
+            for name, reply in described.items()
+        }
+        usual = Counter(sizes.values()).most_common(1)[0][0] if sizes else ()
+        odd = {name for name, size in sizes.items() if size != usual}
+        reason = "its model is described in another number of values than the others'"
+        self.clients.leave_out(dict.fromkeys(odd, reason), len(described))
+        return [name for name in described if name not in odd]
 
     def settle(self, last_is_best: bool) -> Payload:
         """Each has its own; see :meth:`settle_each`."""
