@@ -1,10 +1,10 @@
 """Hostile replies of one client, over all methods: ``python tests/fuzz/hostile_replies.py 10000``.
 
 Tiny runs of every method, without protection and under ``shares``, in which clients answer as they
-should for a while, until one of their replies is altered: a type, a shape, a number, a name, a length, or all of
-it. Every run must come to its end, or end in one printable line; its figures and weights must be
-some that a run can have, and its checkpoint must be whole. Clients that were altered beyond what is
-allowed are left out, and then another one turns hostile.
+should for a while, until one of their replies is altered: a type, a shape, a number, a name, a
+length, or all of it. Every run must come to its end, or end in one printable line; its figures and
+weights must be some that a run can have, and its checkpoint must be whole. Clients that were
+altered beyond what is allowed are left out, and then another one turns hostile.
 """
 
 import random
