@@ -36,7 +36,6 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import FLAGCNSClient
 from autofgl.methods.fl_agcns.controller import FLAGCNS
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_space
-from autofgl.nn.features import InputFeatures
 from autofgl.nn.space import Genotype
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import SuperNet
@@ -50,7 +49,8 @@ MODES = ("none", "shares", "ckks")
 #: A generation of the paper, whatever the method's own settings are.
 PAPER: dict[str, Any] = {
     "population": 60, "layers": 6, "weight_steps": 5, "hidden": 64,
-    "codes_per_step": 0, "warmup": 0, "optimizers": "both",
+    "codes_per_step": 0, "warmup": 0, "optimizers": "both", "known": False,
+    "compress": "none",
 }  # fmt: skip
 
 
@@ -100,10 +100,11 @@ class AllNodes:
 class OneByOne(Naive):
     """The naive SuperNet with the interface of ours."""
 
-    def __init__(self, net: SuperNet, graph: ClientGraph) -> None:
+    def __init__(self, net: SuperNet, data: ClientData, settings: FLAGCNSSettings) -> None:
         super().__init__(net)
+        graph = data.graph
         structure = Structure.from_client(graph)
-        self.dense = InputFeatures.from_client(graph.x).row_normalized().to_dense()
+        self.dense = data.inputs(settings.normalize_features).features.to_dense()
         self.edge_index = structure.edge_index
         degree = torch.bincount(self.edge_index[1], minlength=graph.num_nodes)
         self.pseudo = (1.0 + degree[self.edge_index]).rsqrt().T.contiguous()
@@ -151,7 +152,7 @@ class NaiveClient(FLAGCNSClient):
         secure: str,
     ) -> None:
         super().__init__(context, data, ways, settings, secure)
-        naive = OneByOne(self._supernet.network, data.graph)
+        naive = OneByOne(self._supernet.network, data, settings)
         self._supernet.network = cast(Any, naive)
         self._supernet._optimizer = torch.optim.Adam(
             naive.parameters(),

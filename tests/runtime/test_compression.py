@@ -7,6 +7,7 @@ import pytest
 
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.runtime.compression import HEADROOM, UpdateCoder
 from autofgl.runtime.settings import FederatedSettings
 from autofgl.secure import SumNotOpened, make_client
@@ -139,6 +140,14 @@ def test_clients_with_other_steps_open_nothing(small_clients: list[ClientGraph])
     coder.observe(dict.fromkeys(coder.state()["largest"], np.full(SIZE, 99.0)))
     with pytest.raises(SumNotOpened, match="the server sent the parties different things"):
         method.step()
+
+
+def test_searches_compress_unless_noise_or_weights_travel() -> None:
+    assert FederatedSettings().compression == "none"
+    assert FLAGCNSSettings().compression == "int8"
+    assert FLAGCNSSettings(compress="none").compression == "none"
+    assert FLAGCNSSettings(aggregate="parameters").compression == "none"
+    assert FLAGCNSSettings(dp_epsilon=8.0, optimizers="controller").compression == "none"
 
 
 def test_other_aggregates_have_no_use_for_it() -> None:

@@ -20,7 +20,7 @@ from autofgl.runtime.recipe import Recipe
 from autofgl.sharing.common import COMMON
 from federations import make, parties
 
-SMALL: dict[str, Any] = {"layers": 2, "hidden": 8, "rounds": 4, "lr": 0.05}
+SMALL: dict[str, Any] = {"layers": 2, "hidden": 8, "rounds": 4, "lr": 0.05, "compress": "none"}
 GCN = Recipe(network="relu | gcn<0 | identity")
 SAGE = Recipe(network="relu | sage<0 | identity", settings={"dropout": 0.2})
 FIXED = Recipe(network="sgc", settings={"dropout": 0.0})

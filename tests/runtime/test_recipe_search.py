@@ -23,7 +23,7 @@ from federations import leaves, make, to_the_end
 
 SMALL: dict[str, Any] = {
     "candidates": 3, "candidate_rounds": 3, "layers": 2, "hidden": 8, "rounds": 5, "finalists": 1,
-    "tune": 0, "inits": 1,
+    "tune": 0, "inits": 1, "compress": "none",
 }  # fmt: skip
 TRIALS = ["fl-random", "fl-rl"]
 
@@ -61,6 +61,7 @@ def test_the_searcher_is_told_what_plain_federated_training_comes_to(
     average is evaluated when the training goes on.
     """
     same: dict[str, Any] = {"fitness": fitness, "aggregate": aggregate, "lr": 0.3}
+    same["compress"] = "none"
     method, _ = search("fl-random", small_clients, 0, **same, patience=1, select=fitness)
     told: list[float] = []
     tell = method.searcher.tell
@@ -114,7 +115,7 @@ def test_the_network_is_that_of_plain_federated_training(
     recipe = Recipe.parse(told["recipe"])
     init = {"init": told["init"]} if told["init"] else {}
     recipe = recipe.model_copy(update={"settings": {**recipe.settings, **init}})
-    same = {"layers": 2, "hidden": 8, "rounds": 5, "secure": secure}
+    same = {"layers": 2, "hidden": 8, "rounds": 5, "secure": secure, "compress": "none"}
     plain = trained_by_hand(small_clients, str(recipe), **same).finish()
     assert outcome.test_accuracy == plain.test_accuracy
     for key, value in plain.models["model"].items():

@@ -424,7 +424,7 @@ class RoundClient(Summing, Party):
         self.coder = self._new_coder()
 
     def _new_coder(self) -> UpdateCoder:
-        compress = getattr(self.settings, "compress", "none")
+        compress = getattr(self.settings, "compression", "none")
         active = self.private is None and (self._secure != "none" or compress != "none")
         return UpdateCoder(self.sums, compress, active, self.data.seed, self.data.graph.name)
 

@@ -92,6 +92,9 @@ class TrainSettings(BaseModel):
     #: Settings by which others get to see more of a client than its part of sums, each with the
     #: value that does it: a site's policy must allow them by name.
     discloses: ClassVar[dict[str, Any]] = {}
+    #: Settings that a site turns down by itself, the run going on without: what its policy has to
+    #: allow for them, and the value that they have otherwise.
+    declines: ClassVar[dict[str, tuple[str, Any]]] = {}
     #: Settings that are the server's own affair, such as names of its files: no site reads them.
     server_only: ClassVar[tuple[str, ...]] = ()
 
@@ -280,18 +283,30 @@ class AveragingSettings(BaseModel):
     (FL-AGCNS, Eq. 2)"""
     participation: float = Field(default=1.0, gt=0, le=1)
     """share of the clients that train in a round"""
-    compress: Literal["none", "half", "int8"] = "none"
+    compress: Literal["auto", "none", "half", "int8"] = "auto"
     """how summed gradients travel, both ways: as they are, in about two bytes a value, or in about
-    one, rounded at random; what is rounded off goes into the next round"""
+    one, rounded at random; what is rounded off goes into the next round. auto: int8 in searches,
+    which make many rounds, unless noise of --dp is added; none elsewhere"""
     buffers: Literal["average", "local"] = "average"
     """what becomes of a network's buffers, such as BatchNorm's running statistics: averaged as
     weights are, whole numbers rounded, or kept by each client for itself"""
 
+    #: What ``compress=auto`` is where gradients are summed without noise.
+    usual_compress: ClassVar[Literal["none", "int8"]] = "none"
+
+    @property
+    def compression(self) -> str:
+        """What ``compress`` comes to."""
+        if self.compress != "auto":
+            return self.compress
+        plain = self.aggregate == "gradients" and not getattr(self, "dp_epsilon", False)
+        return self.usual_compress if plain else "none"
+
     @model_validator(mode="after")
     def _check_compress(self) -> Self:
-        if self.compress != "none" and self.aggregate != "gradients":
+        if self.compression != "none" and self.aggregate != "gradients":
             raise UserError(f"compress={self.compress} is for aggregate=gradients")
-        if self.compress != "none" and getattr(self, "dp_epsilon", False):
+        if self.compression != "none" and getattr(self, "dp_epsilon", False):
             raise UserError(f"compress={self.compress} would round off the noise of --dp")
         return self
 
@@ -383,6 +398,7 @@ class SelectionSettings(BaseModel):
     """How a search gets from its best recipes to one trained network."""
 
     model_config = CONFIG
+    usual_compress: ClassVar[Literal["none", "int8"]] = "int8"
 
     tune: Whole = 16
     """recipes to race with other settings (feature scaling, learning rate, weight decay, dropout,
