@@ -60,6 +60,8 @@ def execute(
         info |= {"ensembles": outcome.ensembles} if outcome.ensembles else {}
         if share := _share(layers.method):
             info["share"] = share
+        if outcome.across:
+            info["shares"] = dict.fromkeys(outcome.across, layers.method.share)
         if layers.data.directed:
             info["directed"] = True
         if data.weighted:

@@ -241,7 +241,8 @@ def predict_together(
         scaling = scaling_of(description, member)
         features = {name: one.scaled(scaling) for name, one in given.items()}
         model = load_network(Path(folder), member)
-        for name, logits in _logits(model, features, clients, description.get("share")).items():
+        share = description.get("shares", {}).get(member, description.get("share"))
+        for name, logits in _logits(model, features, clients, share).items():
             sums[name] = sums.get(name, 0) + (logits / temperature).softmax(1)
     means = {name: total / len(members) for name, total in sums.items()}
     return {name: _predictions(graph, means[name]) for name, graph in clients.items()}

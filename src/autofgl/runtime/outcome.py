@@ -37,6 +37,8 @@ class Outcome:
         scalings: The same for each of the networks in ``models``, where they differ.
         ensembles: Means of some of the networks in ``models``, by name: ``members`` and their
             ``temperatures``.
+        across: Those in ``models`` that take in neighbors at other clients, where they differ in
+            that.
     """
 
     test_accuracy: float
@@ -55,6 +57,7 @@ class Outcome:
     features: str | bool | None = None
     scalings: dict[str, str | bool] = field(default_factory=dict)
     ensembles: dict[str, dict[str, Any]] = field(default_factory=dict)
+    across: list[str] = field(default_factory=list)
 
     @property
     def score(self) -> float:

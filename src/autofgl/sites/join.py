@@ -120,7 +120,7 @@ class LocalSite:
             policy.check_parties(context.parties, self._config.sites)
             policy.check_classes(asked.classes)
             read = {k: v for k, v in asked.settings.items() if k not in method.Settings.server_only}
-            settings = validated(method.Settings, read, "setting ")
+            settings = policy.accepted(validated(method.Settings, read, "setting "))
             self._provide(settings)
         sizes = {"classes": asked.classes, "seed": asked.seed}
         with _reason_for_the_log():
@@ -286,6 +286,8 @@ def keep_own_model(party: Party, folder: Path) -> None:
     first = next(iter(parts["models"]))
     info = {"normalize_features": parts["scalings"][first], "scalings": parts["scalings"]}
     info |= {"ensembles": parts["ensembles"]} if parts["ensembles"] else {}
+    if parts["across"]:
+        info["shares"] = dict.fromkeys(parts["across"], party.settings.share)
     folder.mkdir(parents=True, exist_ok=True)
     save_models(folder, parts["models"], parts["specs"][first], info, parts["specs"])
     _log.info("this site's own model is in %s", folder)

@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -38,6 +38,10 @@ CLOSED = "policy: nothing is allowed here yet: the owner of the site says what, 
 _LONGEST_REASON = 300
 
 
+#: Settings of a method.
+Given = TypeVar("Given", bound=BaseModel)
+
+
 class Policy(BaseModel):
     """A site's own rules; a limit of 0 is none."""
 
@@ -59,8 +63,9 @@ class Policy(BaseModel):
     """Sites that may take part; none listed: all that the kit names."""
     allow: tuple[str, ...] = ()
     """Settings that show others more than this site's part of sums: collect_models (its own
-    network or model), share=all (fedgraph: rows from which features can be rebuilt), mode=threshold
-    (graphfl-ga: whether its accuracy is below the threshold)."""
+    network or model), sharing=across (embeddings of nodes, to sites that share an edge with them;
+    auto goes without if it is not allowed), share=all (rows from which features can be rebuilt),
+    mode=threshold (graphfl-ga: whether its accuracy is below the threshold)."""
     max_rounds: int = Field(default=20_000, ge=0)
     """Rounds of a run, its search included."""
     max_parameters: int = Field(default=20_000_000, ge=0)
@@ -155,6 +160,12 @@ class Policy(BaseModel):
         rounds = settings.total_rounds
         if self.max_rounds and rounds > self.max_rounds:
             raise _refuse("max_rounds", f"{rounds} rounds are too many", self.max_rounds)
+
+    def accepted(self, settings: Given) -> Given:
+        """Settings as this site takes part in them: what it may turn down is off unless allowed."""
+        declines = getattr(type(settings), "declines", {}).items()
+        off = {key: value for key, (name, value) in declines if name not in self.allow}
+        return settings.model_copy(update=off)
 
     def check_classes(self, classes: int) -> None:
         """Refuse more classes than the site builds networks for."""

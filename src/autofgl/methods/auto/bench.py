@@ -31,6 +31,7 @@ class FinalModel:
     inference_s: float
     best_round: int
     scaling: str | bool
+    across: bool = False  # whether it takes in neighbors at other clients
 
 
 @dataclass
@@ -204,6 +205,7 @@ class Bench:
                     outcome.inference_s,
                     training.best.round,
                     training.sharing.settings.normalize_features,
+                    Recipe.parse(one.recipe).sharing == "across",
                 )
             )
             self._ended(at)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from autofgl.methods.auto.portfolio import is_common
 from autofgl.methods.fl_agcns.refinement import Refinement
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.runtime.race import Race
@@ -74,8 +75,10 @@ class Beyond(Saved):
 
     def _breed(self) -> bool:
         bracket = self._networks.ask(self._race.entries, self._race.best_first)
+        raced = [Recipe.parse(one.recipe) for one in self._race.best_first]
+        way = next((one.sharing for one in raced if is_common(one)), "common")
         recipes = [
-            Recipe(sharing="common", network=one.network, settings=one.settings) for one in bracket
+            Recipe(sharing=way, network=one.network, settings=one.settings) for one in bracket
         ]
         if recipes:
             self._race.begin(recipes)

@@ -65,9 +65,18 @@ class AutoClient(RoundClient):
         self._entries: list[Members] = []
         self._lead = self._chosen = 0
 
+    def permit(self, op: str, payload: Payload) -> None:
+        """Show others no embeddings where that was turned down."""
+        super().permit(op, payload)
+        rows = op in ("introduce", "exchange") or payload.get("sharing") == "across"
+        if rows and not self.settings.across:
+            raise Refused("this client does not convolve across clients: sharing=across")
+
     def look(self, payload: Payload) -> Payload:  # noqa: ARG002
         """Count what the graph has."""
-        return {"look": self.contribute("look", look_at(self.data.graph))}
+        graph, settings = self.data.graph, self.settings
+        plain = graph.edge_weight is None and not settings.batch and settings.share != "none"
+        return {"look": self.contribute("look", look_at(graph, settings.across and plain))}
 
     def shelve(self, payload: Payload) -> Payload:
         """Keep the network whose training was concluded, and what some local epochs make of it.
@@ -76,12 +85,13 @@ class AutoClient(RoundClient):
         names the dropout.
         """
         local, done, every = self.sharing.local, 0, []
+        across = self.sharing.exchanges > 0
         for epochs in payload["epochs"]:
             if epochs > done:
                 local.train(epochs - done, payload["round"] + epochs)
                 done = epochs
             outputs = local.logits() if epochs else self.sharing.predictions()
-            every.append(self._shelf.put(f"{payload['name']}+{epochs}", local, outputs))
+            every.append(self._shelf.put(f"{payload['name']}+{epochs}", local, outputs, across))
         labels = torch.from_numpy(self._labels(1))
         tempered = [
             tempered_losses(torch.from_numpy(one[self._nodes[1]]), labels, WORST_LOSS)
@@ -105,7 +115,8 @@ class AutoClient(RoundClient):
             recipe = Recipe.from_payload(payload).to_payload()
             local = self._build({**recipe, "trial": True}).local
             local.load_weights(local.buffers() | payload["weights"])
-            self._shelf.put(payload["name"], local, local.logits())
+            across = recipe.get("sharing") == "across"
+            self._shelf.put(payload["name"], local, local.logits(), across)
         return {}
 
     def rate(self, payload: Payload) -> Payload:
@@ -183,7 +194,8 @@ class AutoClient(RoundClient):
             return models
         for at, (name, temperature) in enumerate(self._entries[self._chosen]):
             one = self._shelf[name]
-            about = {"scaling": one.scaling, "temperature": float(temperature)}
+            about: Payload = {"scaling": one.scaling, "temperature": float(temperature)}
+            about["across"] = one.across
             models[str(at)] = {"weights": one.weights, "spec": one.spec, **about}
         return models
 

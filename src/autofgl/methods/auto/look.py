@@ -26,8 +26,8 @@ from autofgl.runtime.replies import Array, Form
 #: What ``sizes`` counts.
 _SIZES = ("nodes", "links", "boundary", "train", "val", "filled", "odd", "same", "paired")
 #: What ``clients`` counts: those that answer, and those without training nodes, with nodes of a
-#: single class, with edges to others.
-_CLIENTS = ("clients", "unlabeled", "single_class", "connected")
+#: single class, with edges to others, willing to convolve across them.
+_CLIENTS = ("clients", "unlabeled", "single_class", "connected", "willing")
 
 FORMS: dict[str, Form] = {
     "sizes": Array((len(_SIZES),), -ROUNDING),
@@ -38,8 +38,8 @@ FORMS: dict[str, Form] = {
 }
 
 
-def look_at(graph: ClientGraph) -> dict[str, Any]:
-    """What one client adds to the sum."""
+def look_at(graph: ClientGraph, willing: bool = False) -> dict[str, Any]:
+    """What one client adds to the sum; whether it is ``willing`` to convolve across clients."""
     known = graph.train_mask | graph.val_mask
     labels = np.bincount(graph.y[graph.train_mask], minlength=graph.classes).astype(np.float64)
     source, target = graph.edge_index
@@ -52,7 +52,8 @@ def look_at(graph: ClientGraph) -> dict[str, Any]:
         filled * nodes, odd * nodes, (paired & same).sum() / halves, paired.sum() / halves,
     ]  # fmt: skip
     shares = labels / max(labels.sum(), 1.0)
-    clients = [1, not labels.any(), (labels > 0).sum() == 1, len(graph.boundary) > 0]
+    connected = len(graph.boundary) > 0
+    clients = [1, not labels.any(), (labels > 0).sum() == 1, connected, willing]
     return {
         "sizes": np.array(sizes, np.float64) / COUNT_UNIT,
         "labels": labels / COUNT_UNIT,
@@ -77,7 +78,8 @@ class Look:
     """What a federation is like.
 
     ``density`` is the share of features that are not 0, ``binary`` whether all others are 1;
-    ``cross`` the share of edges between clients; ``labels_per_client`` training nodes.
+    ``cross`` the share of edges between clients, ``across`` whether all are willing to convolve
+    across them; ``labels_per_client`` training nodes.
     """
 
     clients: int
@@ -96,6 +98,7 @@ class Look:
     cross: float
     unlabeled: int
     single_class: int
+    across: bool
 
     @classmethod
     def of(cls, total: Mapping[str, Any]) -> "Look":
@@ -127,6 +130,7 @@ class Look:
             cross=round(across / max(across + within, 1.0), 3),
             unlabeled=int(clients["unlabeled"]),
             single_class=int(clients["single_class"]),
+            across=bool(clients["connected"] and clients["willing"] == clients["clients"]),
         )
 
     @property

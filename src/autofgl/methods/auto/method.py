@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation import Federation
+from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.auto.bench import Bench
 from autofgl.methods.auto.beyond import Beyond
 from autofgl.methods.auto.client import AutoClient
 from autofgl.methods.auto.lineup import entrants, first_in_line
 from autofgl.methods.auto.look import FORMS, Look
-from autofgl.methods.auto.portfolio import WAYS, is_common, portfolio
+from autofgl.methods.auto.portfolio import WAYS, is_tunable, portfolio
 from autofgl.methods.auto.result import baselines_of, common_model, outcome_of
 from autofgl.methods.auto.settings import BASELINES, AutoSettings
 from autofgl.methods.auto.verdicts import Candidate, Choosing, shelve
@@ -100,9 +101,19 @@ class Auto(Method):
         replies = self.clients.call("look", {}, reply=Record({"look": SUM})).ok
         look = Look.of(self.clients.total("look", replies, "look", FORMS))
         self._look = look.to_json()
+        self._connect_peers()
         rows = portfolio(look, self.settings.recipes)
         self._selection.race.begin([Recipe.parse(row.recipe) for row in rows])
         self._enter("race", f"race {len(rows)} recipes", reason_of(look))
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken; clients need new keys with each other."""
+        super().load_state(state)
+        self._connect_peers()
+
+    def _connect_peers(self) -> None:
+        if self._look["across"]:
+            self.clients.connect_peers()
 
     def pace(self, spent: float) -> bool:
         """Give every stage its share of the time."""
@@ -204,7 +215,7 @@ class Auto(Method):
 
     def _shelve(self, at: int) -> None:
         one = self._bench.entrants[at]
-        epochs = EPOCHS if is_common(Recipe.parse(one.recipe)) else EPOCHS[:1]
+        epochs = EPOCHS if is_tunable(Recipe.parse(one.recipe)) else EPOCHS[:1]
         made = shelve(self.clients, self.settings, at, one, epochs, self._bench.totals[1])
         self._candidates += [asdict(each) for each in made]
         best = min(made, key=lambda each: each.loss)
@@ -243,7 +254,7 @@ def reason_of(look: Look) -> str:
         "neighbors": f"{kind} (adjusted homophily {look.adjusted_homophily:.2f})",
         "labels": f"{look.labels_per_client:g} a client",
         "features": f"{'binary' if look.binary else 'real'}, {look.density:.1%} not 0",
-        "edges between clients": f"{look.cross:.1%}",
+        "edges between clients": f"{look.cross:.1%}{'' if look.across else ', left out'}",
         "skew": f"{look.skew:.2f}",
     }
     return ", ".join(f"{name} {text}" for name, text in parts.items())

@@ -12,13 +12,16 @@ from autofgl.methods.auto.look import Look
 from autofgl.methods.fl_agcns.portfolio import CONSISTENT, FIXED
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.sharing import Sharing
+from autofgl.sharing.across.common import ACROSS
 from autofgl.sharing.alone_rounds import ALONE
 from autofgl.sharing.common import COMMON
 
 #: Ways of learning together, by the names that recipes call them.
-WAYS: Mapping[str, Sharing] = {"common": COMMON, "alone": ALONE}
-#: Ways in which every client ends with the same network, which it may then fine-tune.
-COMMON_WAYS = frozenset({"common"})
+WAYS: Mapping[str, Sharing] = {"common": COMMON, "alone": ALONE, "across": ACROSS}
+#: Ways in which every client ends with the same network, and those of which it may then fine-tune
+#: that: other clients' embeddings are of the common one.
+COMMON_WAYS = frozenset({"common", "across"})
+TUNABLE_WAYS = frozenset({"common"})
 
 #: The baselines of the proof: federated averaging of a GCN, and each client alone.
 FEDAVG, LONER = "common: gcn", "alone: gcn"
@@ -28,6 +31,8 @@ _CONSISTENT = " ".join(f"{key}={value}" for key, value in CONSISTENT.items())
 
 #: Labeled training nodes are few if they are at most this share of all nodes.
 _FEW = 0.2
+#: Edges between clients are worth the messages from this share of all edges on.
+_CROSSING = 0.02
 
 
 @dataclass(frozen=True)
@@ -54,15 +59,34 @@ def _few_labels(look: Look) -> bool:
     return look.homophilous and look.train <= _FEW * look.nodes
 
 
+def _crossing(look: Look) -> bool:
+    """Whether many edges run between clients, and all are willing to convolve across them."""
+    return look.across and look.cross >= _CROSSING
+
+
+def _alike_across(look: Look) -> bool:
+    """The same, and neighbors tell a node's class."""
+    return _crossing(look) and look.homophilous
+
+
+def _few_labels_across(look: Look) -> bool:
+    """The same, and most nodes have no label to learn from."""
+    return _crossing(look) and _few_labels(look)
+
+
 #: In the order in which they begin.
 ROWS: tuple[Proposal, ...] = (
     Proposal(FEDAVG, "the baseline of the proof"),
     Proposal(LONER, "the baseline of the proof"),
     Proposal("common: appnp; normalize_features=false", "neighbors are alike", _alike),
+    Proposal("across: appnp; normalize_features=false", "neighbors elsewhere", _alike_across),
     Proposal("common: gcn; normalize_features=false", "features as they are"),
+    Proposal("across: gcn; normalize_features=false", "neighbors elsewhere", _crossing),
+    Proposal(f"across: appnp; {_CONSISTENT}", "few labels, more neighbors", _few_labels_across),
     Proposal(f"common: appnp; {_CONSISTENT}", "few labels, alike neighbors", _few_labels),
     Proposal("common: relu | - | identity", "neighbors say little", _mixed),
     Proposal("common: sage; normalize_features=false", "tells a node from its neighbors"),
+    Proposal("across: sage; normalize_features=false", "neighbors elsewhere", _crossing),
     Proposal("alone: sage; normalize_features=false", "neighbors are unlike", _mixed),
     Proposal("common: appnp", "neighbors are alike", _alike),
     Proposal("alone: appnp; normalize_features=false", "alike neighbors", _alike),
@@ -90,6 +114,11 @@ def is_common(recipe: Recipe) -> bool:
     return (recipe.sharing or "common") in COMMON_WAYS
 
 
+def is_tunable(recipe: Recipe) -> bool:
+    """Whether clients may fine-tune what they end with."""
+    return (recipe.sharing or "common") in TUNABLE_WAYS
+
+
 def is_fixed(recipe: Recipe) -> bool:
-    """Whether it trains a fixed network for all clients."""
-    return is_common(recipe) and "|" not in recipe.network
+    """Whether it trains a fixed network by federated averaging."""
+    return (recipe.sharing or "common") == "common" and "|" not in recipe.network

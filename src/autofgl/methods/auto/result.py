@@ -63,6 +63,7 @@ def outcome_of(
         inference_s=common.inference_s,
         architecture=common.architecture,
         features=common.scaling,
+        across=[*(["model"] if common.across else []), *own["across"]],
         files={"certificate.json": (json.dumps(certificate, indent=2) + "\n").encode()},
         extra={
             "certificate": certificate,
@@ -77,13 +78,15 @@ def outcome_of(
 def own_models(handed: Mapping[str, Payload]) -> dict[str, dict[str, Any]]:
     """The clients' own models: several networks where one takes a mean of them."""
     parts: dict[str, dict[str, Any]] = {
-        key: {} for key in ("models", "specs", "scalings", "ensembles")
+        key: {} for key in ("models", "specs", "scalings", "ensembles", "across")
     }
     for client, networks in handed.items():
         names = [client] if len(networks) == 1 else [f"{client}/{at}" for at in networks]
         for name, one in zip(names, networks.values(), strict=True):
             parts["models"][name], parts["specs"][name] = one["weights"], one["spec"]
             parts["scalings"][name] = one["scaling"]
+            if one["across"]:
+                parts["across"][name] = True
         if len(names) > 1:
             temperatures = [one["temperature"] for one in networks.values()]
             parts["ensembles"][client] = {"members": names, "temperatures": temperatures}

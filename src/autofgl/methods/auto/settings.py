@@ -16,7 +16,8 @@ MOST_RECIPES, BASELINES = 16, 3
 class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     """How much is tried, and for how long; the data and the race decide the rest."""
 
-    discloses: ClassVar[dict[str, Any]] = {"collect_models": True}
+    discloses: ClassVar[dict[str, Any]] = {"collect_models": True, "share": "all"}
+    declines: ClassVar[dict[str, tuple[str, Any]]] = {"across": ("sharing=across", False)}
 
     rounds: Whole = 400
     """maximum number of rounds of a finalist"""
@@ -38,6 +39,10 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     ensemble: Whole = 3
     """most finalists whose predictions may be averaged where validation says that it helps; 0 or 1:
     one network only"""
+    across: bool = True
+    """race networks that convolve across clients, where enough edges run between them and all allow
+    it: clients that share an edge then show each other embeddings of its ends, as with
+    sharing=across. A site whose policy does not allow sharing=across turns this down, for all"""
     collect_models: bool = False
     """hand every client's own model to the server, so that all of them are in the run folder"""
 

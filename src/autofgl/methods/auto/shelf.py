@@ -24,12 +24,15 @@ Members = Sequence[Sequence[Any]]
 
 @dataclass
 class ShelfModel:
-    """Predictions ``[n, C]``, weights, and what network they are of, on which features."""
+    """Predictions ``[n, C]``, weights, and what network they are of, on which features; ``across``
+    if it takes in neighbors at other clients.
+    """
 
     logits: npt.NDArray[np.float32]
     weights: Weights
     spec: Payload
     scaling: str | bool
+    across: bool = False
 
 
 class Shelf:
@@ -39,11 +42,11 @@ class Shelf:
         self._shape = (nodes, classes)
         self._candidates: dict[str, ShelfModel] = {}
 
-    def put(self, name: str, local: LocalModel, outputs: Tensor) -> Any:
+    def put(self, name: str, local: LocalModel, outputs: Tensor, across: bool = False) -> Any:
         """Keep a network as it is now, with its outputs for all own nodes; its predictions."""
         logits = np.nan_to_num(fetch(outputs).astype(np.float32))
         spec, scaling = local.spec.to_json(), local.settings.normalize_features
-        self._candidates[name] = ShelfModel(logits, local.weights(), spec, scaling)
+        self._candidates[name] = ShelfModel(logits, local.weights(), spec, scaling, across)
         return logits
 
     def forget(self, names: Collection[str]) -> None:

@@ -227,9 +227,9 @@ class Choosing:
 
     def collect(self) -> Mapping[str, Payload]:
         """Every client's own model: its networks by number."""
-        one = Record(
-            {"weights": WEIGHTS, "spec": Network(), "scaling": Scalar(), "temperature": Number(0)}
-        )
+        about: dict[str, Form] = {"scaling": Scalar(), "temperature": Number(0)}
+        about |= {"weights": WEIGHTS, "spec": Network(), "across": Truth()}
+        one = Record(about)
         form = Record({"models": Named(one)})
         return {
             name: reply["models"]
