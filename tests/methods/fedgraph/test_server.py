@@ -10,13 +10,14 @@ import pytest
 import autofgl
 from autofgl.api import load_clients, load_server_graph, start_run
 from autofgl.config import check_config, sort_settings
-from autofgl.errors import UserError
+from autofgl.errors import AutoFGLError, UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import withhold
 from autofgl.methods.fedgraph.server import FedGraph, ServerTest
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.nn.models.networks import GCN
 from autofgl.nn.models.spec import ModelSpec
+from autofgl.runtime.bounds import SumOutOfBounds
 from autofgl.secure import MODES
 from autofgl.seeding import torch_generator
 from federations import make, rounds, to_the_end
@@ -36,6 +37,34 @@ def test_a_run_ends_with_a_plain_network(small_clients: list[ClientGraph], out: 
     assert {one["name"] for one in result.figures["per_client"]} == {c.name for c in small_clients}
     data = small_clients[0].to_pyg()
     assert result.model(data.x, data.edge_index).shape == (small_clients[0].num_nodes, 3)
+
+
+def test_a_refused_round_ends_a_profile_or_an_episode_too(small_clients: list[ClientGraph]) -> None:
+    method = make("fedgraph", small_clients, **LEARNED)
+    train = method._train
+
+    def refuse(*args: Any) -> Any:
+        if method.round in (3, 5, 7):  # the last of the profile, and of both episodes
+            raise SumOutOfBounds("update", "not finite", [])
+        return train(*args)
+
+    method._train = refuse
+    rows = rounds(method, method.rounds)
+    assert [row["round"] for row in rows if "refused" in row] == [3, 5, 7]
+    assert [row["phase"] for row in rows][:4] == ["profile"] * 3 + ["episode"]
+    assert rows[-1]["phase"] == "train"
+    assert method._policy.axes is not None
+
+
+def test_a_profile_without_any_usable_round_is_an_error(small_clients: list[ClientGraph]) -> None:
+    method = make("fedgraph", small_clients, **LEARNED)
+
+    def refuse(*_: Any) -> Any:
+        raise SumOutOfBounds("update", "not finite", [])
+
+    method._train = refuse
+    with pytest.raises(AutoFGLError, match="every round of the profile was refused"):
+        rounds(method, 3)
 
 
 @pytest.mark.parametrize(

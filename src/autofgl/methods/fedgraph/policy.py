@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from autofgl.errors import PayloadError, UserError
+from autofgl.errors import AutoFGLError, PayloadError, UserError
 from autofgl.federation.payload import Payload, decode, encode
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.runtime.state import restore_state, saved_state
@@ -121,6 +121,10 @@ class SamplingPolicy:
 
     def end_profile(self) -> None:
         """Fit the axes, and α and β."""
+        if not self._seen:
+            raise AutoFGLError(
+                "every round of the profile was refused: the server cannot learn a policy"
+            )
         settings = self._settings
         self.axes = Axes.fit(self._seen, AXES)
         self._reward = Reward.profiled(

@@ -197,13 +197,15 @@ class FedGraph(Method):
         try:
             replies, total = self._train(policies, fresh)
         except SumOutOfBounds as error:
-            return self._refuse(error)
+            row = self._refuse(error)
+            self._end_part()
+            return row
         seconds = time.perf_counter() - begin
         cost, moments = round(float(total.pop("cost")) * COST_UNIT), total.pop("axes", None)
         mean = average(total)
         loss = float(mean.pop("loss")) if mean else 0.0
         self._weights = mean or self._weights
-        row: Row = {"round": self.round, "phase": self._phase, "train_loss": loss, "cost": cost}
+        row = {"round": self.round, "phase": self._phase, "train_loss": loss, "cost": cost}
         if self.clients.private:  # neither is told
             row |= {"train_loss": None, "cost": None}
         row |= {"train_s": seconds, "val_accuracy": None, "test_accuracy": None}
@@ -213,6 +215,7 @@ class FedGraph(Method):
         if self._policy is not None:
             delta = cost if self.settings.delta == "cost" else seconds
             row |= self._learn(self._policy, moments, len(replies.ok), delta)
+            self._end_part()
             row["policies"] = {
                 name: [policy["batch"], *(round(probability, 3) for probability in policy["keep"])]
                 for name, policy in policies.items()
@@ -298,18 +301,25 @@ class FedGraph(Method):
         """The policy's turn after a round (Algorithm 4, lines 9 to 14)."""
         if self._phase == "profile":
             policy.profiled(self._weights, delta)
-            if self.round == self._schedule.profile:
-                policy.end_profile()
             return {}
         policy.observe(self._weights, moments, clients)
         if self._phase == "train":
             return {}
         accuracy = self._score()
         row = policy.learn(accuracy, delta)
-        episode, within = self._schedule.episode(self.round)
-        if within == self._schedule.episode_rounds:
-            policy.end_episode()
-        return {"episode": episode, "accuracy": accuracy, **row}
+        return {"episode": self._schedule.episode(self.round)[0], "accuracy": accuracy, **row}
+
+    def _end_part(self) -> None:
+        """The policy's profile or episode is over with its last round, also if that was refused."""
+        policy = self._policy
+        if policy is None:
+            return
+        if self._phase == "profile" and self.round == self._schedule.profile:
+            policy.end_profile()
+        elif self._phase == "episode":
+            _, within = self._schedule.episode(self.round)
+            if within == self._schedule.episode_rounds:
+                policy.end_episode()
 
     def _score(self) -> float:
         """λ of the present weights: accuracy, or what the objective is, on the server's own nodes,
