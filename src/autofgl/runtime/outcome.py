@@ -112,22 +112,23 @@ def _client(name: str, own: Payload) -> dict[str, Any]:
         "test": test,
         "val_accuracy": metrics.val_accuracy,
         "test_accuracy": metrics.test_accuracy,
-        **(_gain(metrics, own) if "alone" in own else {}),
+        **(_against("alone", "gain", metrics, own["alone"]) if "alone" in own else {}),
+        **(_against("common", "over_common", metrics, own["common"]) if "common" in own else {}),
     }
 
 
-def _gain(metrics: Metrics, own: Payload) -> dict[str, Any]:
-    """What a client gains over training alone, in accuracy, with 95 % intervals on test nodes."""
-    alone = Metrics.of(own["alone"])
-    better, worse = own["paired"][1]
-    low, high = paired_interval(better, worse, int(own["metrics"].reshape(3, 3)[2, 2]))
+def _against(who: str, gain: str, metrics: Metrics, rival: Payload) -> dict[str, Any]:
+    """What a client gains over other weights, in accuracy, with 95 % intervals on test nodes."""
+    theirs = Metrics.of(rival["metrics"])
+    better, worse = rival["paired"][1]
+    low, high = paired_interval(better, worse, int(rival["metrics"].reshape(3, 3)[2, 2]))
     return {
-        "alone_val_accuracy": alone.val_accuracy,
-        "alone_test_accuracy": alone.test_accuracy,
-        "gain_val": metrics.val_accuracy - alone.val_accuracy,
-        "gain": metrics.test_accuracy - alone.test_accuracy,
-        "gain_low": low,
-        "gain_high": high,
+        f"{who}_val_accuracy": theirs.val_accuracy,
+        f"{who}_test_accuracy": theirs.test_accuracy,
+        f"{gain}_val": metrics.val_accuracy - theirs.val_accuracy,
+        gain: metrics.test_accuracy - theirs.test_accuracy,
+        f"{gain}_low": low,
+        f"{gain}_high": high,
     }
 
 

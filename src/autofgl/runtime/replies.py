@@ -212,9 +212,12 @@ SUM = Contribution()
 SECONDS_SUM = Array((2,), low=0, also=lambda sums: "" if sums[1] > 0.5 else "is out of bounds")
 WEIGHTS = Named(Array())
 NOTHING = Record({})
+#: What a client says of other weights than its final ones: figures, and who of the two is right
+#: alone on validation and on test nodes.
+RIVAL = Record({"metrics": METRICS, "paired": Array((2, 2), low=0)})
 #: What a client says about itself at the end.
 OWN = Record({"nodes": WHOLE, "edges": WHOLE, "metrics": METRICS}, or_nothing=True).perhaps(
-    {"alone": METRICS, "paired": Array((2, 2), low=0)}
+    {"alone": RIVAL, "common": RIVAL}
 )
 #: Whether a summed update was not taken in, since it is out of bounds.
 TAKE = Record({"refused": Truth()}, frozenset({"refused"}))

@@ -185,7 +185,7 @@ class CommonClient(SharingClient):
 
     def describe(self, graph: ClientGraph) -> Payload:
         """Sizes and figures, and what the federation gains this client."""
-        alone = self.alone.against(self.local) if self.alone else {}
+        alone = {"alone": self.alone.rival.against(self.local)} if self.alone else {}
         return {**super().describe(graph), **alone}
 
     def own_for_export(self, totals: list[int]) -> dict[str, Any]:

@@ -24,6 +24,21 @@ from autofgl.tasks.losses import balanced_weights
 _VERDICTS = 3
 
 
+class Rival:
+    """What the present weights of a network predict on a client's nodes, for a comparison."""
+
+    def __init__(self, local: LocalModel) -> None:
+        self.sums, self._hits = local.evaluate(), local.hits()
+
+    def against(self, local: LocalModel) -> Payload:
+        """For the own line: its sums, and on validation and test nodes how many only the network of
+        the federation has right, and how many only this one, ``[2, 2]``.
+        """
+        pairs = list(zip(local.hits(), self._hits, strict=True))[1:]
+        paired = [[float((a & ~b).sum()), float((b & ~a).sum())] for a, b in pairs]
+        return {"metrics": self.sums, "paired": np.array(paired)}
+
+
 class Alone:
     """A network that a client has trained alone: its ``weights``, and what they predict."""
 
@@ -34,21 +49,14 @@ class Alone:
             local.loss = local.loss.with_weights(balanced_weights(data.label_counts()))
         self.weights = trained_alone(local, settings)
         local.load_weights(self.weights)
-        self._sums, self._hits = local.evaluate(), local.hits()
-
-    def against(self, local: LocalModel) -> Payload:
-        """For the own line: its sums, and on validation and test nodes how many only the network of
-        the federation has right, and how many only this one, ``[2, 2]``.
-        """
-        pairs = list(zip(local.hits(), self._hits, strict=True))[1:]
-        paired = [[float((a & ~b).sum()), float((b & ~a).sum())] for a, b in pairs]
-        return {"alone": self._sums, "paired": np.array(paired)}
+        self.rival = Rival(local)
 
     def figures(self, local: LocalModel, totals: list[int]) -> dict[str, Any]:
         """For the sum over all clients: its sums, and whether this client gains."""
-        gain = Metrics.of(local.evaluate()).val_accuracy - Metrics.of(self._sums).val_accuracy
+        sums = self.rival.sums
+        gain = Metrics.of(local.evaluate()).val_accuracy - Metrics.of(sums).val_accuracy
         verdict = np.array([gain > 0, gain == 0, gain < 0], np.float64)
-        return {"alone": scale_down(self._sums, totals), "gains": verdict}
+        return {"alone": scale_down(sums, totals), "gains": verdict}
 
 
 def trained_alone(local: LocalModel, settings: Any) -> Weights:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
+from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.bounds import metrics_form
 from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import SIZE, Metrics, scale_down, scale_up
@@ -12,6 +13,7 @@ from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.replies import WEIGHTS, Form
 from autofgl.runtime.sharing import Ending, Sharing
 from autofgl.sharing.common import CommonClient, CommonServer, network_spec
+from autofgl.sharing.gains import Rival
 from autofgl.sharing.own_choice import OwnChoice
 
 #: Local epochs of a fine-tuning at most, where the settings say nothing else.
@@ -40,7 +42,7 @@ class PersonalClient(CommonClient):
         """Keep the common weights for the export, then fine-tune; ``round`` names the dropout."""
         super().settle(payload)
         common = self._common = self.local.weights()
-        self._common_figures = scale_down(self.local.evaluate(), payload["totals"])
+        self._rival = Rival(self.local)
         # Without nodes to train on, or to choose an epoch by, nothing is fine-tuned.
         if self.local.train_nodes and self.local.val_nodes:
             choice = OwnChoice()
@@ -58,7 +60,12 @@ class PersonalClient(CommonClient):
 
     def final_figures(self, payload: Payload) -> dict[str, Any]:
         """Figures of the personal weights, and of the common ones."""
-        return {**super().final_figures(payload), "common": self._common_figures}
+        common = scale_down(self._rival.sums, payload["totals"])
+        return {**super().final_figures(payload), "common": common}
+
+    def describe(self, graph: ClientGraph) -> Payload:
+        """Sizes and figures, and what the fine-tuning gains this client."""
+        return {**super().describe(graph), "common": self._rival.against(self.local)}
 
     def about(self) -> Payload:
         """The personal weights, if they are collected."""
