@@ -32,7 +32,7 @@ ALLOWED: dict[str, set[str]] = {
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
     "sites": {
         "graphs", "federation", "methods", "runtime", "secure", "runs", "config", "execution",
-        "tables",
+        "tables", "report",
     },
 }  # fmt: skip
 

@@ -13,10 +13,13 @@ from deployment import OPEN
 
 import autofgl
 from autofgl.errors import UserError
-from autofgl.federation.party import Context, Refused
+from autofgl.federation.engines.inprocess import InProcess
+from autofgl.federation.party import Context, Party, Refused
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
 from autofgl.identity import GroupSecret
+from autofgl.methods.baselines import FedAvg
+from autofgl.runtime.settings import FederatedSettings
 from autofgl.sites.join import LocalSite, SiteConfig
 from autofgl.sites.policy import TEMPLATE, Policy
 
@@ -154,6 +157,47 @@ def test_another_graph_is_refused_in_a_run_under_way(
     with pytest.raises(Refused, match="not the one that this run was started on"):
         build(config)
     build(config, run="another")
+
+
+def test_whether_to_join_is_written_at_each_site_alone(
+    small_clients: list[ClientGraph], tmp_path: Path
+) -> None:
+    """With secure sums the result says nothing of single clients, and each site has its page."""
+    settings = FederatedSettings(rounds=2, hidden=4, sharing="personal", compare_alone=True)
+    asked = opening(run="j", secure="shares", settings=settings.model_dump())
+
+    def site_of(client: ClientGraph) -> SiteConfig:
+        place = tmp_path / client.name
+        place.mkdir()
+        save_graph(place / "own.npz", client)
+        (place / "policy.yaml").write_text(OPEN)
+        graph, policy, state = (str(place / one) for one in ("own.npz", "policy.yaml", "state"))
+        return SiteConfig(name=client.name, sites=NAMES, graph=graph, state=state, policy=policy)
+
+    def factory(config: SiteConfig) -> Any:
+        def built(context: Context) -> Party:
+            return LocalSite(config.model_dump()).build(asked, context)
+
+        return built
+
+    sites = {client.name: site_of(client) for client in small_clients}
+    federation = InProcess({name: factory(one) for name, one in sites.items()}, strict=True)
+    method = FedAvg(federation, settings, 0, "shares")
+    method.connect()
+    method.setup()
+    for _ in range(2):
+        method.step()
+    outcome = method.finish()
+    federation.close()
+    assert outcome.per_client == [{"name": name} for name in NAMES]
+    for name in NAMES:
+        pages = [path.name for path in (tmp_path / name / "state" / "j").glob("*.html")]
+        assert pages == [f"{name}.join.html"]
+        page = (tmp_path / name / "state" / "j" / pages[0]).read_text()
+        assert f"{name}: should I join?" in page
+        assert "right, the one that it trains alone" in page
+        assert "common model" in page
+        assert not any(other in page for other in NAMES if other != name)
 
 
 # What a site allows.

@@ -359,11 +359,14 @@ class RoundClient(Summing, Party):
         tag = f"{self._stage}conclude"
         if self._secure == "none":
             protected = self.contribute(tag, {**report, **seconds})
-            own = sharing.describe(self.data.graph)
-            return {"report": protected, "own": own, **sharing.about()}
+            return {"report": protected, "own": self.own_figures(), **sharing.about()}
         times = self.contribute(f"{self._stage}seconds-{payload['session']}", seconds)
         protected = self.contribute(tag, report, broadcast={"totals": payload["totals"]})
         return {"report": protected, "seconds": times, "own": {}, **sharing.about()}
+
+    def own_figures(self) -> Payload:
+        """Sizes and figures of this client; with a secure mode nobody else learns them."""
+        return self.sharing.describe(self.data.graph)
 
     def export(self, payload: Payload) -> Payload:  # noqa: ARG002
         """The weights that the way of sharing lets out."""

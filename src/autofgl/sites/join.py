@@ -136,7 +136,8 @@ class LocalSite:
             party = make(own)
         _log.info("run %s: %s with %d parties, secure %s", asked.run, asked.method,
                   len(context.parties), asked.secure)  # fmt: skip
-        return PolicedParty(party, run.check_recipe, sent, folder / f"{self._config.name}.model")
+        kept = KeptHere(folder, self._config.name, f"{asked.method}, secure sums {asked.secure}")
+        return PolicedParty(party, run.check_recipe, sent, kept)
 
     def _provide(self, settings: Any) -> None:
         """Have what the settings name from outside stand for this site's own code, if allowed."""
@@ -242,12 +243,12 @@ class PolicedParty(Party):
         party: Party,
         check: Callable[[Recipe], None],
         sent: SentBytes,
-        keep: Path | None = None,
+        kept: "KeptHere | None" = None,
     ) -> None:
         self._party = party
         self._check = check
         self._sent = sent
-        self._keep = keep
+        self._kept = kept
 
     def handle(self, op: str, payload: Payload, by_peer: bool = False) -> Payload:
         """Answer, unless a recipe or the answer's size breaks a rule."""
@@ -259,8 +260,8 @@ class PolicedParty(Party):
             self._check(recipe)
         reply = self._party.handle(op, payload, by_peer)
         self._sent.add(encoded_size(reply))
-        if op == "prove" and self._keep is not None:
-            keep_own_model(self._party, self._keep)
+        if self._kept is not None:
+            self._kept.after(op, self._party)
         return reply
 
     def state(self) -> Payload:
@@ -270,6 +271,37 @@ class PolicedParty(Party):
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self._party.load_state(state)
+
+
+@dataclass(frozen=True)
+class KeptHere:
+    """What a run leaves in a site's folder, and nobody else gets: the model that the site has
+    chosen for itself, and a page that says whether joining was worth it.
+    """
+
+    folder: Path
+    name: str
+    title: str  #: of the run
+
+    def after(self, op: str, party: Party) -> None:
+        """Leave what there is after an operation."""
+        if op == "prove":
+            keep_own_model(party, self.folder / f"{self.name}.model")
+        if op == "conclude":
+            self._leave_page(party)
+
+    def _leave_page(self, party: Party) -> None:
+        from autofgl.report.sections.joining import join_page
+        from autofgl.runtime.outcome import client_lines
+        from autofgl.runtime.rounds import RoundClient
+
+        if not isinstance(party, RoundClient):
+            return
+        for line in client_lines({self.name: party.own_figures()}):
+            if (written := join_page(line, self.title)) is not None:
+                place = self.folder / f"{self.name}.join.html"
+                write_text(place, written)
+                _log.info("what this site gains is in %s", place)
 
 
 def keep_own_model(party: Party, folder: Path) -> None:

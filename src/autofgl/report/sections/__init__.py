@@ -3,7 +3,7 @@
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.page import Section, element, to_markup
 from autofgl.report.record import RunRecord
-from autofgl.report.sections import certificate, curves, overview, predictions, search
+from autofgl.report.sections import certificate, curves, joining, overview, predictions, search
 
 
 def run_sections(run: RunRecord) -> list[Section]:
@@ -19,6 +19,7 @@ def run_sections(run: RunRecord) -> list[Section]:
         "Curves": curves.curves_section,
         "Predictions": predictions.predictions_section,
         "Search": search.search_section,
+        "Should I join?": joining.joining_section,
         "Clients": overview.clients_section,
         "Sampling policy": search.policy_section,
         "Hyperparameters": search.hyperparameters_section,

@@ -12,6 +12,7 @@ from autofgl.report.charts.network import draw_network, network_svg
 from autofgl.report.numbers import NOTHING, Format, bytes_, count, is_number, percent, seconds, text
 from autofgl.report.page import Content, Safe, element, rich_text, scroll_region
 from autofgl.report.record import Row, RunRecord, only_dicts, pairs
+from autofgl.report.sections import joining
 from autofgl.report.sections.certificate import SHOWN
 
 #: Main figures: key of the result, what it is called, how it is written.
@@ -131,7 +132,7 @@ def _cells(rows: Sequence[Row]) -> Cells:
     headings += ["nodes by class"] * labels
     for key in accuracies:
         headings += [key.replace("_", " ").replace("val ", "validation "), ""]
-    shown = {"name", "labels", "unlabelled", *_SIZES, *_ACCURACIES}
+    shown = {"name", "labels", "unlabelled", *_SIZES, *_ACCURACIES, *joining.SHOWN}
     entries = ((key, row[key]) for row in rows for key in row if key not in shown)
     others = list(dict.fromkeys(key for key, value in entries if not isinstance(value, dict)))
     headings += [key.replace("_", " ") for key in others]
