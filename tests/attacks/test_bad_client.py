@@ -195,7 +195,7 @@ def test_the_history_and_the_result_name_it(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A run from the command line ends well, and says whom it left out and why."""
-    from autofgl.runtime.rounds import RoundClient
+    from autofgl.runtime.round_client import RoundClient
 
     honest = RoundClient.round
 

@@ -179,7 +179,7 @@ def test_another_draw_is_a_training_with_that_setting(small_clients: list[Client
         expected = plain(small_clients, recipe, rounds=3)  # no round evaluates the last update
         assert one.val_accuracy == expected.val_accuracy
     first, second = (
-        parties(method)["client-0"]._build({"network": GCN.network, "settings": {"init": init}})
+        parties(method)["client-0"].build({"network": GCN.network, "settings": {"init": init}})
         for init in (0, 1)
     )
     names = first.local.weights()

@@ -79,7 +79,8 @@ def plain_weights(clients: list[ClientGraph], recipe: Recipe, rounds: int, **abo
 def weights_at(method: Any, number: int, name: str = "client-1") -> Weights:
     """A client's weights of an entry, present or parked."""
     party, stage = parties(method)[name], f"candidate-{number}-"
-    sharing = party._sharing if party._stage == stage else party._parked[stage].sharing
+    trainings = party.trainings
+    sharing = party.sharing if party.stage == stage else trainings.parked[stage].sharing
     found: Weights = sharing.local.weights()
     return found
 
@@ -132,7 +133,7 @@ def test_the_better_half_goes_on_by_hand(small_clients: list[ClientGraph]) -> No
     assert set(places[:2]) == set(alive), "more rounds do not make the best round worse"
     assert race.entries[3].parameters > 0
     stages = {f"candidate-{number}-" for number in alive}
-    assert all(set(party._parked) <= stages for party in parties(method).values())
+    assert all(set(party.trainings.parked) <= stages for party in parties(method).values())
 
 
 @pytest.mark.parametrize("secure", ["none", "shares"])
@@ -245,7 +246,7 @@ def test_brackets_compete_and_the_best_stay_parked(small_clients: list[ClientGra
     assert room["park"] == (best.number > 2), "whether it is the present training"
     method.engine(RECIPES[4], stage="other-").start(RECIPES[4], trial=True, room=room)
     for party in parties(method).values():
-        assert set(party._parked) == {f"candidate-{best.number}-"}
+        assert set(party.trainings.parked) == {f"candidate-{best.number}-"}
 
 
 @pytest.mark.parametrize("secure", ["none", "shares"])

@@ -172,7 +172,7 @@ def test_half_of_the_clients_are_not_accused(small_clients: list[ClientGraph]) -
         method = make("fedavg", small_clients, rounds=20, aggregate="gradients")
         method.setup()
         answers = iter(seen)
-        method.training._reversals.observe = lambda *_, it=answers, **__: next(it, [])
+        method.training.oversight._reversals.observe = lambda *_, it=answers, **__: next(it, [])
         to_the_end(method)
         assert list(method.clients.dropped) == left_out
 
@@ -193,7 +193,7 @@ def test_a_client_alone_is_not_accused(small_clients: list[ClientGraph]) -> None
     method = make("fedavg", small_clients[:1], rounds=3 * WINDOW, aggregate="gradients")
     method.setup()
     training = method.training
-    training._reversals.observe = lambda *_, **__: [small_clients[0].name]
+    training.oversight._reversals.observe = lambda *_, **__: [small_clients[0].name]
     for _ in range(3):
         training.step()
     assert method.clients.dropped == {}

@@ -19,7 +19,8 @@ from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.private import check_privacy, is_private
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundClient, RoundEngine
+from autofgl.runtime.round_client import RoundClient
+from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.settings import ClientsSettings, TrainSettings, own_layers
 from autofgl.runtime.sharing import Sharing, way_of
 from autofgl.runtime.state import restore_state, saved_state

@@ -228,6 +228,21 @@ STATE = Record({"state": Box()})
 #: A model that is handed over.
 EXPORT = Record({"weights": WEIGHTS, "spec": Network()})
 
+#: What a client answers to ``start``, to ``round`` and to ``conclude``; the way of sharing adds its
+#: own. ``refused`` says that the last summed update was out of bounds and not taken in.
+START = Record({"counts": SUM}).perhaps(
+    {
+        "reference": WEIGHTS,
+        "network": Scalar(),
+        "parameters": WHOLE,
+        "exchanges": Number(0, 4096, True),
+    }
+)
+#: What a client answers that is to go on with a training: whether it needs another's state for it.
+GO_ON = Record({"behind": Truth()})
+ROUND = Record({}).perhaps({"metrics": SUM, "update": SUM, "refused": Truth()})
+CONCLUDE = Record({"report": SUM}).perhaps({"seconds": SUM})
+
 
 def export_form(own: Iterable[str]) -> Record:
     """:data:`EXPORT` of a network that may have parts from outside the package, by name."""

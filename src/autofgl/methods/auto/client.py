@@ -21,7 +21,7 @@ from autofgl.runtime.details import detail_kinds, objective_kinds, to_units
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, masks_of
 from autofgl.runtime.metrics import scale_down
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.rounds import RoundClient
+from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.tasks.counts import prediction_counts
 from autofgl.tasks.losses import tempered_losses
@@ -113,7 +113,7 @@ class AutoClient(RoundClient):
         """
         if "name" in payload and payload["name"] not in self._shelf:
             recipe = Recipe.from_payload(payload).to_payload()
-            local = self._build({**recipe, "trial": True}).local
+            local = self.build({**recipe, "trial": True}).local
             local.load_weights(local.buffers() | payload["weights"])
             across = recipe.get("sharing") == "across"
             self._shelf.put(payload["name"], local, local.logits(), across)

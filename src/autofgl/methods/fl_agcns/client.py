@@ -30,7 +30,7 @@ from autofgl.runtime.compression import UpdateCoder
 from autofgl.runtime.details import from_units, objective_kinds, to_units
 from autofgl.runtime.device import fetch, send
 from autofgl.runtime.local_model import WORST_LOSS, ClientData, median_seconds
-from autofgl.runtime.rounds import RoundClient
+from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.runtime.trials import fitness
@@ -275,9 +275,9 @@ class FLAGCNSClient(RoundClient):
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts; in the clear those of validation, for quotas, and sizes of networks."""
         self.make_room(payload)
-        self.enter_stage(payload)
+        self.trainings.enter(payload["stage"])
         self._supernet.begin()
-        counts = self.count(f"{self._stage}start", self.data.counts(), self.label_counts())
+        counts = self.count(f"{self.stage}start", self.data.counts(), self.label_counts())
         params = parameter_table(self._space, self.data.graph, self.settings)
         nodes = self._nodes.val_nodes
         shown = min(nodes, 1) if self.private else nodes
@@ -304,7 +304,7 @@ class FLAGCNSClient(RoundClient):
         self._weigh_search(payload)
         refused = self._take_gradient(payload)
         at = self._supernet.enter_step(payload)
-        self._round = at[0]
+        self.trainings.round = at[0]
         population = genotypes(self._space, payload["codes"])
         generator = torch_generator(self.data.seed, "supernet-dropout", self.data.graph.name, *at)
         supernet = self._supernet.network

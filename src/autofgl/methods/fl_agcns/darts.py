@@ -51,8 +51,8 @@ from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import SUM, TAKE, Array, Form
-from autofgl.runtime.rounds import START, RoundClient
+from autofgl.runtime.replies import START, SUM, TAKE, Array, Form
+from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.selection import FINALS_FROM, Selection
 from autofgl.runtime.sharing import Sharing
 from autofgl.seeding import numpy_generator, torch_generator
@@ -103,10 +103,10 @@ class DartsClient(RoundClient):
 
     def begin_search(self, payload: Payload) -> Payload:
         """Node counts."""
-        self.enter_stage(payload)
+        self.trainings.enter(payload["stage"])
         self._supernet.begin()
         labels = self.label_counts()
-        return {"counts": self.count(f"{self._stage}start", self.data.counts(), labels)}
+        return {"counts": self.count(f"{self.stage}start", self.data.counts(), labels)}
 
     def join_search(self, payload: Payload) -> Payload:
         """Take up the search where the others are; payload: ``stage``, ``round``, ``state``."""
@@ -118,7 +118,7 @@ class DartsClient(RoundClient):
         self._supernet.weigh(payload)
         refused = self._take_gradient(payload)
         at = self._supernet.enter_step(payload)
-        self._round = at[0]
+        self.trainings.round = at[0]
         generator = torch_generator(self.data.seed, "relaxed-dropout", self.data.graph.name, *at)
         named = dict(self._supernet.network.named_parameters())
         self._supernet.network.train()
