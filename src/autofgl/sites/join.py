@@ -293,7 +293,7 @@ class KeptHere:
     def _leave_page(self, party: Party) -> None:
         from autofgl.report.sections.joining import join_page
         from autofgl.runtime.outcome import client_lines
-        from autofgl.runtime.rounds import RoundClient
+        from autofgl.runtime.round_client import RoundClient
 
         if not isinstance(party, RoundClient):
             return
