@@ -26,7 +26,7 @@ from autofgl.federation.engines.inprocess import InProcess
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.baselines import FedAvg
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 
 BAD = "client-4"
 ATTACKS = ("garbage", "huge", "nan", "flipped", "flipped-10")

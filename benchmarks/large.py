@@ -38,7 +38,7 @@ def one_run(nodes: int, clients: int, partition: str, rounds: int, variant: str)
     from autofgl.federation.engines.inprocess import InProcess
     from autofgl.graphs.catalog import DataSettings
     from autofgl.methods.baselines import FedAvg
-    from autofgl.runtime.settings import FederatedSettings
+    from autofgl.runtime.federated_settings import FederatedSettings
 
     begin = time.process_time()
     graph = autofgl.load("synthetic", settings=DataSettings(nodes=nodes))

@@ -86,7 +86,7 @@ class Ours:
     def __init__(self, clients: list[Any]) -> None:
         from autofgl.federation.engines.inprocess import InProcess
         from autofgl.methods.baselines import FedAvg
-        from autofgl.runtime.settings import FederatedSettings
+        from autofgl.runtime.federated_settings import FederatedSettings
 
         settings = FederatedSettings(aggregate="parameters", local_epochs=EPOCHS, hidden=HIDDEN)
         factories = {graph.name: FedAvg.party(graph, settings, 0) for graph in clients}

@@ -39,7 +39,7 @@ from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_space
 from autofgl.nn.space import Genotype
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import SuperNet
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.sharing import Sharing
 from supernet import Naive, populations

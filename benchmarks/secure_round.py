@@ -17,7 +17,7 @@ import autofgl
 from autofgl.federation.engines.inprocess import InProcess
 from autofgl.methods.baselines import FedAvg
 from autofgl.methods.fl_agcns.controller import FLAGCNS
-from autofgl.runtime.settings import AveragingSettings
+from autofgl.runtime.federated_settings import AveragingSettings
 from autofgl.secure import MODES
 
 #: What a generation costs in bytes are its steps on the SuperNet, each of which has 20 codes.

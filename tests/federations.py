@@ -14,9 +14,10 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import Boundary, ClientGraph
 from autofgl.methods.catalog import find_method
 from autofgl.nn.models.spec import NetworkSpec
-from autofgl.runtime.local_model import Inputs, LocalModel, Weights
+from autofgl.runtime.client_data import Inputs
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.method import Method
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.specs import model_spec
 
 
 def make(

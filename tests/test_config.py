@@ -7,7 +7,8 @@ import pytest
 from autofgl.config import SECURE_MODES, check_config, parse_settings, sort_settings
 from autofgl.errors import UserError
 from autofgl.runs.folder import read_config_file
-from autofgl.runtime.settings import FederatedSettings, ServerData
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.settings import ServerData
 from autofgl.secure import MODES
 
 

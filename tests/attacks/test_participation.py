@@ -15,7 +15,7 @@ from watching import Notebook, clients_of
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.catalog import find_method
-from autofgl.runtime.clients import has_weight
+from autofgl.runtime.summing import has_weight
 from autofgl.secure import SecureSumError
 
 SMALL = {"rounds": 3, "hidden": 4, "aggregate": "parameters", "participation": 0.2}

@@ -9,7 +9,8 @@ import torch
 from autofgl.audit.membership import area_under_curve, membership_leak, model_losses
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.networks import build_network
-from autofgl.runtime.settings import FederatedSettings, model_spec
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.specs import model_spec
 from autofgl.seeding import torch_generator
 from federations import local_model
 

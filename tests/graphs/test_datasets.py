@@ -32,7 +32,7 @@ from autofgl.graphs.datasets import (
     supervised,
 )
 from autofgl.graphs.raw_files import PLANETOID_PARTS as PARTS
-from autofgl.runtime.local_model import masks_of
+from autofgl.runtime.client_data import masks_of
 
 HERE = Path(__file__)
 PUBLIC = sorted(set(DATASETS) - {"cora", "synthetic"})

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, to_dense
 from autofgl.nn.models.networks import build_network
-from autofgl.runtime.settings import FederatedSettings, model_spec
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.specs import model_spec
 from autofgl.seeding import torch_generator
 from federations import close, empty_client, leaves, make, rounds, without
 

@@ -24,7 +24,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.datasets import load
 from autofgl.graphs.partition import partition
 from autofgl.methods.fl_agcns.settings import DartsSettings
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.tasks.objectives import OBJECTIVES
 from families import family
 from federations import make, parties, rounds, to_the_end

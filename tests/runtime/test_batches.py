@@ -16,8 +16,11 @@ from autofgl.graphs.datasets import load
 from autofgl.graphs.partition import partition
 from autofgl.nn.models.spec import FAMILIES
 from autofgl.runtime import batches, local_model
-from autofgl.runtime.local_model import Inputs, LocalModel
-from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec
+from autofgl.runtime.client_data import Inputs
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.local_model import LocalModel
+from autofgl.runtime.settings import AloneSettings
+from autofgl.runtime.specs import model_spec
 from federations import make, rounds
 
 

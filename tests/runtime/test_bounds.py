@@ -22,8 +22,8 @@ from autofgl.runtime.bounds import (
     share_form,
     sum_fault,
 )
-from autofgl.runtime.clients import weighted
 from autofgl.runtime.metrics import SIZE
+from autofgl.runtime.summing import weighted
 
 
 def test_sums_within_their_bounds() -> None:

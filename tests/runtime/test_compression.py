@@ -9,7 +9,7 @@ from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.runtime.compression import HEADROOM, UpdateCoder
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.secure import SumNotOpened, make_client
 from federations import make, parties, rounds
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.details import (
     COUNTED,
     detail_forms,
@@ -17,7 +16,8 @@ from autofgl.runtime.details import (
     split_figures,
     to_units,
 )
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.secure.ckks import FRACTION_BITS as CKKS_BITS
 from autofgl.secure.shares.masks import FRACTION_BITS
 from autofgl.tasks.counts import prediction_counts

@@ -11,9 +11,11 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.client import SharedSuperNet
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
 from autofgl.methods.graphfl.settings import GraphFLSettings
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.device import choose_device, fetch, send
-from autofgl.runtime.local_model import ClientData, LocalModel
-from autofgl.runtime.settings import FederatedSettings, model_spec
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.local_model import LocalModel
+from autofgl.runtime.specs import model_spec
 from autofgl.sharing.meta.model import MetaModel, meta_gradient
 from devices import CARD, OneDevice
 

@@ -12,11 +12,11 @@ from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import CandidateSettings
 from autofgl.runtime.finals import Finalist, Finals, choose, named, standings
-from autofgl.runtime.local_model import TrialModel
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.race import calibrate
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.trial_model import TrialModel
 from autofgl.sharing.common import COMMON
 from federations import make, parties
 

@@ -10,8 +10,10 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import CandidateSettings
-from autofgl.runtime.local_model import LARGEST_GRADIENT, WORST_LOSS, LocalModel, TrialModel
-from autofgl.runtime.settings import FederatedSettings, model_spec
+from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.local_model import WORST_LOSS, LocalModel
+from autofgl.runtime.specs import model_spec
+from autofgl.runtime.trial_model import LARGEST_GRADIENT, TrialModel
 from autofgl.sharing.common import network_spec
 from autofgl.tasks.losses import disagreement
 from federations import local_model

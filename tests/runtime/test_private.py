@@ -13,8 +13,8 @@ import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.private import FIGURES, LARGEST_LOSS, UNTOLD, within_bounds
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.secure.accountant import PrivacyPlan, Releases
 from autofgl.secure.noise import row_noise
 from federations import make, parties, rounds

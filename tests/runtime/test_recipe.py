@@ -10,8 +10,8 @@ from autofgl.errors import UserError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, make_space
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.recipe import Recipe, changed
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.common import network_spec
 

@@ -16,13 +16,13 @@ from autofgl.federation.party import Failure, Replies
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec
-from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.summing import average, weighted
 from autofgl.secure.plain import readable
 from federations import make, parties, rounds, to_the_end
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from autofgl.methods.catalog import METHODS, settings_of
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 
 
 def test_the_plain_protocol_regularizes_nothing() -> None:

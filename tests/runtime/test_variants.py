@@ -11,8 +11,8 @@ from autofgl.methods.fl_agcns.settings import (
     FLAGCNSSettings,
     RLSettings,
 )
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.runtime.variants import (
     DROPOUTS,
     LEAST_DECAY,

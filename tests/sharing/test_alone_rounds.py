@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.method import SharedTraining
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.sharing.alone_rounds import ALONE
 from federations import make, parties, to_the_end
 

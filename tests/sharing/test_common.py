@@ -10,7 +10,7 @@ import autofgl
 from autofgl.errors import FederationError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, to_dense
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 from federations import close, die_in, local_model, make, parties, rounds
 
 AGGREGATES = ["parameters", "gradients"]

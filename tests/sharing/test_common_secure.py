@@ -11,7 +11,7 @@ import autofgl
 from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.secure import MODES, SecureSumError
 from families import family
 from federations import leaves, local_model, make, rounds

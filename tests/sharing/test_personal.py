@@ -11,11 +11,11 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.rivals import FLRandom
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.sharing.common import COMMON
 from autofgl.sharing.personal import PERSONAL, PERSONAL_EPOCHS
 from autofgl.tasks.losses import TEMPERATURES, tempered_losses

@@ -8,7 +8,7 @@ import pytest
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.baselines import FedAvg
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.sharing.ways import WAYS, WAYS_OF_SHARING
 from federations import close, make, parties, rounds, to_the_end
 

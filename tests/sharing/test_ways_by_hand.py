@@ -8,10 +8,10 @@ import pytest
 
 import autofgl
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import paired_interval
-from autofgl.runtime.settings import FederatedSettings
 from autofgl.sharing.head import head_of
 from autofgl.sharing.likeness import (
     ALIKE,

@@ -19,7 +19,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
 from autofgl.identity import GroupSecret
 from autofgl.methods.baselines import FedAvg
-from autofgl.runtime.settings import FederatedSettings
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.sites.join import LocalSite, SiteConfig
 from autofgl.sites.policy import TEMPLATE, Policy
 

@@ -12,14 +12,16 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
 from autofgl.nn.models.spec import NetworkSpec
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.details import detailed, plain_sum, shapes, with_objective
 from autofgl.runtime.device import choose_device
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.replies import export_form
-from autofgl.runtime.settings import AloneSettings, FederatedSettings, model_spec, own_code
+from autofgl.runtime.settings import AloneSettings
+from autofgl.runtime.specs import model_spec, own_code
 from autofgl.sharing.alone import CONCLUDE, ROUND, AloneClient
 from autofgl.sharing.ways import WAYS
 

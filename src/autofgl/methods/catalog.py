@@ -32,7 +32,7 @@ class MethodEntry:
 _HOMES = {
     "centralized": ("baselines:Centralized", "autofgl.runtime.settings:AloneSettings"),
     "separate": ("baselines:Separate", "autofgl.runtime.settings:AloneSettings"),
-    "fedavg": ("baselines:FedAvg", "autofgl.runtime.settings:FederatedSettings"),
+    "fedavg": ("baselines:FedAvg", "autofgl.runtime.federated_settings:FederatedSettings"),
     "fl-agcns": ("fl_agcns.controller:FLAGCNS", "fl_agcns.settings:FLAGCNSSettings"),
     "fl-random": ("fl_agcns.rivals:FLRandom", "fl_agcns.settings:CandidateSettings"),
     "fl-rl": ("fl_agcns.rivals:FLRL", "fl_agcns.settings:RLSettings"),

@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from autofgl.federation.payload import Payload
-from autofgl.runtime.clients import has_weight
 from autofgl.runtime.state import Saved
+from autofgl.runtime.summing import has_weight
 from autofgl.secure import Reveal, StepGrid, SumClient
 from autofgl.seeding import numpy_generator
 

@@ -21,11 +21,11 @@ from torch import Tensor
 
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.device import fetch
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.replies import Array, Form
+from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.tasks.counts import CONFIDENCES, Counts, prediction_counts
 from autofgl.tasks.figures import all_figures, objective_value
 from autofgl.tasks.objectives import OBJECTIVES

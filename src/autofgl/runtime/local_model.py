@@ -3,8 +3,6 @@
 import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -14,13 +12,12 @@ from torch import Tensor
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import Bools, ClientGraph, to_dense
-from autofgl.nn.cross_client import ClientOperators
-from autofgl.nn.features import InputFeatures, Scaling
+from autofgl.nn.features import InputFeatures
 from autofgl.nn.models.networks import build_network, empty_network, receptive_hops
 from autofgl.nn.models.spec import NetworkSpec
-from autofgl.nn.structure import DenseStructure, Structure
+from autofgl.nn.structure import Structure
 from autofgl.runtime.batches import MOST_ENTRIES, Batch, MiniBatches, outputs_in_chunks
+from autofgl.runtime.client_data import Inputs
 from autofgl.runtime.device import fetch, send
 from autofgl.runtime.metrics import SPLITS, MetricSums
 from autofgl.runtime.settings import BatchSettings, ConsistencySettings, TrainSettings
@@ -33,99 +30,6 @@ Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
 #: A node's loss counts as no more than this in a trial: secure sums hold numbers of limited size.
 WORST_LOSS = 50.0
-#: For the same reason no entry of a trial's gradient is larger than this.
-LARGEST_GRADIENT = 1000.0
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """Everything precomputed about a graph; nodes and labels are by mask."""
-
-    features: InputFeatures
-    structure: Structure
-    nodes: Sequence[Tensor]
-    labels: Sequence[Tensor]
-    origin: "Inputs | None" = None  # what was moved here
-
-    @classmethod
-    def of(
-        cls,
-        graph: ClientGraph,
-        scaling: Scaling,
-        dense: bool = False,
-        like: "Inputs | None" = None,
-    ) -> "Inputs":
-        """Those of a client's graph; ``dense`` pays off if it is tiny. All but the features may be
-        that of inputs with another scaling.
-        """
-        features = input_features(graph, scaling, dense)
-        if like is not None:
-            return replace(like.origin or like, features=features)
-        structure = (DenseStructure if dense else Structure).from_client(graph)
-        nodes = [torch.from_numpy(np.flatnonzero(mask)) for mask in masks_of(graph)]
-        labels = torch.from_numpy(graph.y)
-        return cls(features, structure, nodes, [labels[each] for each in nodes])
-
-    def to(self, device: torch.device) -> "Inputs":
-        """The same on a device; they know where they come from."""
-        if device == self.features.device:
-            return self
-        features, structure = self.features.to(device), self.structure.to(device)
-        nodes, labels = ([one.to(device) for one in many] for many in (self.nodes, self.labels))
-        return Inputs(features, structure, nodes, labels, origin=self)
-
-    def without_test(self) -> "Inputs":
-        """The same, but for the test nodes."""
-        nothing = self.nodes[2][:0]
-        return replace(self, nodes=[*self.nodes[:2], nothing], labels=[*self.labels[:2], nothing])
-
-
-def masks_of(graph: ClientGraph) -> tuple[Bools, Bools, Bools]:
-    """Training, validation and test mask."""
-    return graph.train_mask, graph.val_mask, graph.test_mask
-
-
-def label_counts(graph: ClientGraph) -> npt.NDArray[np.float64]:
-    """Number of training nodes of each class, ``[C]``."""
-    labels = graph.y[graph.train_mask]
-    return np.bincount(labels, minlength=graph.classes).astype(np.float64)
-
-
-def input_features(graph: ClientGraph, scaling: Scaling, dense: bool = False) -> InputFeatures:
-    """A graph's features as networks take them."""
-    return InputFeatures.from_client(to_dense(graph.x) if dense else graph.x).scaled(scaling)
-
-
-class ClientData:
-    """A client's graph, the run's seed, and what networks need of the graph, laid out once and
-    moved to the device that they compute on.
-    """
-
-    def __init__(self, graph: ClientGraph, seed: int, device: torch.device | None = None) -> None:
-        self.graph = graph
-        self.seed = seed
-        self.device = device or torch.device("cpu")
-        self._inputs: dict[Scaling, Inputs] = {}
-
-    def inputs(self, scaling: Scaling) -> Inputs:
-        """The graph's inputs with features scaled in a way; all ways share the structure."""
-        if scaling not in self._inputs:
-            inputs = Inputs.of(self.graph, scaling, like=next(iter(self._inputs.values()), None))
-            self._inputs[scaling] = inputs.to(self.device)
-        return self._inputs[scaling]
-
-    @cached_property
-    def operators(self) -> ClientOperators:
-        """Operators that reach the ends of cross-client edges."""
-        return ClientOperators(self.graph)
-
-    def counts(self) -> npt.NDArray[np.float64]:
-        """Number of training, validation and test nodes, ``[3]``."""
-        return np.array([mask.sum() for mask in masks_of(self.graph)], np.float64)
-
-    def label_counts(self) -> npt.NDArray[np.float64]:
-        """Number of training nodes of each class, ``[C]``."""
-        return label_counts(self.graph)
 
 
 class LocalModel:
@@ -419,69 +323,6 @@ class LocalModel:
         """Take up where :meth:`state` was taken."""
         self.load_weights(state["weights"])
         restore_state(self, self.saved, state)
-
-
-class TrialModel(LocalModel):
-    """A network on trial: it does not see test nodes, and it may diverge.
-
-    What it sends is always finite; ``diverged`` says whether it has come to nothing here.
-    """
-
-    saved = ("_optimizer", "diverged")
-
-    def __init__(
-        self, name: str, inputs: Inputs, spec: NetworkSpec, settings: TrainSettings, seed: int
-    ) -> None:
-        super().__init__(name, inputs.without_test(), spec, settings, seed)
-        self.diverged = False
-
-    def train(self, epochs: int, at: int, adjust: Callable[[], None] | None = None) -> None:
-        """Local epochs, undone if they lead nowhere."""
-        before = self.weights()
-        super().train(epochs, at, adjust)
-        if not all_finite(self.weights().values()):
-            self.diverged = True
-            self.load_weights(before)
-
-    def gradient(self, at: int) -> Weights:
-        """The gradient within bounds; zero if there is none."""
-        before = self.buffers()
-        gradient = super().gradient(at)
-        if not all_finite([*gradient.values(), *self.buffers().values()]):
-            self.diverged = True
-            self.load_buffers(before)
-            return {name: np.zeros_like(value) for name, value in gradient.items()}
-        bound = LARGEST_GRADIENT
-        return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
-
-    def loss_sums(self, logits: Tensor) -> MetricSums:
-        """Figures on training and validation nodes, ``[9]``; the worst if it has diverged."""
-        counts = np.array([len(nodes) for nodes in self._nodes], np.float64)
-        sums = np.stack([WORST_LOSS * counts, 0 * counts, counts], axis=1)
-        try:
-            figures = super().loss_sums(logits).reshape(len(SPLITS), 3)
-        except AutoFGLError:
-            self.diverged = True
-        if not self.diverged:
-            sums[:, 0] = np.minimum(sums[:, 0], figures[:, 0])
-            sums[:, 1] = figures[:, 1]
-        return sums.reshape(-1)
-
-    def counts_of(
-        self, logits: Tensor, kinds: Sequence[str], splits: Sequence[str]
-    ) -> dict[str, Counts]:
-        """Counted predictions; none once it has diverged."""
-        if not self.diverged:
-            return super().counts_of(logits, kinds, splits)
-        counts = super().counts_of(torch.zeros_like(logits), kinds, splits)
-        return {kind: np.zeros_like(values) for kind, values in counts.items()}
-
-    def flags(self) -> dict[str, Any]:
-        """A one under ``diverged`` once the network has come to nothing here.
-
-        Summed over the clients it says that somebody's has, and not whose.
-        """
-        return {"diverged": np.array([float(self.diverged)])}
 
 
 def _new_optimizer(

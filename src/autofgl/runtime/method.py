@@ -13,16 +13,18 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.networks import check_network, count_parameters, empty_network
 from autofgl.nn.models.spec import NetworkSpec, SearchedSpec
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.device import choose_device
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.federated_settings import ClientsSettings
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.private import check_privacy, is_private
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.rounds import RoundEngine
-from autofgl.runtime.settings import ClientsSettings, TrainSettings, own_layers
+from autofgl.runtime.settings import TrainSettings
 from autofgl.runtime.sharing import Sharing, way_of
+from autofgl.runtime.specs import own_layers
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import make_server
 

@@ -7,12 +7,12 @@ from typing import Any
 from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import SumOutOfBounds, UsualDistance, model_distance
-from autofgl.runtime.clients import average
 from autofgl.runtime.metrics import train_losses
 from autofgl.runtime.progress import Progress, foretold_by
 from autofgl.runtime.reversal import ReversalCheck, flattened
 from autofgl.runtime.sharing import SharingServer
 from autofgl.runtime.state import Saved
+from autofgl.runtime.summing import average
 
 REVERSED = "its updates go the opposite way of what lowers its own loss"
 

@@ -7,14 +7,14 @@ import numpy as np
 
 from autofgl.federation.party import Context, Party, Refused, require_later
 from autofgl.federation.payload import Payload, decode, encode
-from autofgl.runtime.clients import Summing
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.compression import Encoded, UpdateCoder
 from autofgl.runtime.details import without_objective
-from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rows import RowExchange
 from autofgl.runtime.sharing import Sharing, SharingClient, way_of
 from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.summing import Summing
 from autofgl.runtime.trainings import Trainings
 
 #: What all clients that only evaluate get alike of a round's message.

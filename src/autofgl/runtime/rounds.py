@@ -22,7 +22,6 @@ from autofgl.errors import UserError
 from autofgl.federation.party import Replies
 from autofgl.federation.payload import Payload
 from autofgl.runtime.bounds import ROUNDING, SumOutOfBounds
-from autofgl.runtime.clients import average
 from autofgl.runtime.details import detail_forms, detailed, objective_forms
 from autofgl.runtime.metrics import BestRound, client_accuracies
 from autofgl.runtime.outcome import Outcome, Row
@@ -40,6 +39,7 @@ from autofgl.runtime.replies import (
 )
 from autofgl.runtime.sharing import Ending, SharingServer
 from autofgl.runtime.state import Saved
+from autofgl.runtime.summing import average
 from autofgl.tasks.losses import TEMPERATURES, balanced_weights
 
 #: A training begins anew while at least such a part of its rounds is left.

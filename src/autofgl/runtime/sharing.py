@@ -16,6 +16,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.bounds import metrics_form, share_form
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.details import (
     DETAILED,
@@ -24,7 +25,7 @@ from autofgl.runtime.details import (
     to_units,
     with_objective,
 )
-from autofgl.runtime.local_model import ClientData, LocalModel
+from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.metrics import SIZE, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe

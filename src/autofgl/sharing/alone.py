@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from autofgl.federation.party import Party, require_later
 from autofgl.federation.payload import Payload
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.details import (
     COUNTED,
     DETAILED,
@@ -21,10 +22,11 @@ from autofgl.runtime.details import (
     to_units,
     with_objective,
 )
-from autofgl.runtime.local_model import ClientData, LocalModel, Weights
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics
 from autofgl.runtime.replies import METRICS, OWN, SECONDS, Number, Record, Truth
-from autofgl.runtime.settings import AloneSettings, model_spec
+from autofgl.runtime.settings import AloneSettings
+from autofgl.runtime.specs import model_spec
 from autofgl.runtime.state import Saved
 from autofgl.tasks.losses import balanced_weights
 

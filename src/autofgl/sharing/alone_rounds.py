@@ -11,13 +11,15 @@ from typing import Any, ClassVar
 from autofgl.federation.party import Refused
 from autofgl.federation.payload import Payload
 from autofgl.nn.models.spec import network_summary, spec_from_json
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.details import objective_kinds, to_units, with_objective
-from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel
+from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import OWN, WHOLE, Form, Network
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.trial_model import TrialModel
 from autofgl.sharing.common import network_spec
 from autofgl.tasks.losses import balanced_weights
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
-from autofgl.runtime.local_model import ClientData, LocalModel, Weights
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import WEIGHTS, Form

@@ -30,16 +30,19 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.nn.models.spec import ModelSpec, NetworkSpec, SearchedSpec
 from autofgl.runtime.bounds import VOTES, plausible_gradient, scale_vote
-from autofgl.runtime.clients import Clients, average, weighted
-from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
+from autofgl.runtime.client_data import ClientData
+from autofgl.runtime.clients import Clients
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import TAKE, Array, Form, Number, export_form
 from autofgl.runtime.reversal import Flat, FollowedAdam, flattened
-from autofgl.runtime.settings import model_spec, own_code, own_layers
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.specs import model_spec, own_code, own_layers
 from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.summing import average, weighted
+from autofgl.runtime.trial_model import TrialModel
 from autofgl.secure.plain import readable
 from autofgl.sharing.gains import Alone, alone_columns, alone_forms
 

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from autofgl.federation.payload import Payload
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
-from autofgl.runtime.local_model import ClientData, LocalModel
+from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import WEIGHTS, Form

@@ -13,8 +13,9 @@ import numpy as np
 from autofgl.federation.payload import Payload
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.runtime.bounds import ROUNDING, metrics_form
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.details import objective_kinds, to_units, with_objective
-from autofgl.runtime.local_model import ClientData, LocalModel, Weights
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.replies import Array, Form

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
-from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import WEIGHTS, Form

@@ -33,14 +33,16 @@ import scipy.sparse as sp
 
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph, symmetric_edges
-from autofgl.runtime.clients import Clients, average
+from autofgl.runtime.client_data import ClientData, Inputs
+from autofgl.runtime.clients import Clients
 from autofgl.runtime.device import fetch
-from autofgl.runtime.local_model import ClientData, Inputs, Weights
+from autofgl.runtime.local_model import Weights
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import WEIGHTS, Array, Form, Number
 from autofgl.runtime.reversal import Flat
 from autofgl.runtime.sharing import Ending, Sharing
+from autofgl.runtime.summing import average
 from autofgl.seeding import numpy_generator
 from autofgl.sharing.common import CommonClient, CommonServer, network_spec
 from autofgl.sharing.personal import collected, with_models

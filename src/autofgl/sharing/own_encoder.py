@@ -26,14 +26,17 @@ from autofgl.federation.payload import Payload
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
 from autofgl.nn.models.spec import network_summary, spec_from_json
 from autofgl.runtime.bounds import ROUNDING, share_form
-from autofgl.runtime.clients import COUNT_UNIT, Clients, average, weighted
+from autofgl.runtime.client_data import ClientData
+from autofgl.runtime.clients import Clients
 from autofgl.runtime.details import objective_kinds, to_units, with_objective
-from autofgl.runtime.local_model import ClientData, LocalModel, TrialModel, Weights
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import OWN, WEIGHTS, WHOLE, Array, Form, Network, Record
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.summing import COUNT_UNIT, average, weighted
+from autofgl.runtime.trial_model import TrialModel
 from autofgl.sharing.common import sized_spec
 
 Distribution = npt.NDArray[np.float64]

@@ -32,7 +32,7 @@ from autofgl.graphs.origin import schema_digest
 from autofgl.methods.catalog import find_method
 from autofgl.plugins import find, hand_over
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.settings import own_code
+from autofgl.runtime.specs import own_code
 from autofgl.sites.policy import CLOSED, Policy
 from autofgl.version import __version__
 

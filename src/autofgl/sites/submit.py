@@ -19,7 +19,7 @@ from autofgl.graphs.files import load_graph, save_graphs
 from autofgl.methods.catalog import find_method
 from autofgl.runs.files import file_bytes, parse_json
 from autofgl.runs.folder import Result, RunFolder, read_config_file
-from autofgl.runtime.settings import own_code
+from autofgl.runtime.specs import own_code
 from autofgl.sites.coordinator import Coordinator, Deployment
 from autofgl.sites.join import SiteConfig
 from autofgl.sites.policy import POLICY_FILE, Policy, disclosed

@@ -7,7 +7,7 @@ import pytest
 
 from autofgl.methods.auto.choice import Spread, best_of, loss_moments, posterior, preferred
 from autofgl.methods.auto.verdicts import Candidate, means, worth_keeping
-from autofgl.runtime.clients import COUNT_UNIT
+from autofgl.runtime.summing import COUNT_UNIT
 
 RNG = np.random.default_rng(0)
 

@@ -22,7 +22,7 @@ from autofgl.methods.fl_agcns.nodes import SearchNodes
 from autofgl.methods.fl_agcns.portfolio import KNOWN
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings, genotypes, make_space
 from autofgl.nn.models.networks import build_network
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.selection import FINALS_FROM
 from autofgl.runtime.variants import variants

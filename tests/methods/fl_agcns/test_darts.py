@@ -19,7 +19,8 @@ from autofgl.methods.fl_agcns.darts import LARGEST, SEARCH_UNTIL, bounded
 from autofgl.methods.fl_agcns.settings import DartsSettings, make_space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet.relaxed import RelaxedNetwork, initial_logits
-from autofgl.runtime.local_model import WORST_LOSS, ClientData
+from autofgl.runtime.client_data import ClientData
+from autofgl.runtime.local_model import WORST_LOSS
 from autofgl.runtime.selection import FINALS_FROM
 from autofgl.runtime.state import moments
 from autofgl.secure import MODES, make_client

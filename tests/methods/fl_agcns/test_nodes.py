@@ -16,7 +16,7 @@ from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.sampling.subgraphs import SubgraphSampler
 from autofgl.nn.space import Genotype, Layer
 from autofgl.nn.supernet import ReceptiveField
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.client_data import ClientData
 from federations import make
 
 SMALL: dict[str, Any] = {

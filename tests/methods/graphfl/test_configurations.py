@@ -21,8 +21,8 @@ from autofgl.methods.graphfl.configurations import (
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.nn.models.networks import build_network
 from autofgl.nn.models.spec import ModelSpec
-from autofgl.runtime.clients import average, weighted
-from autofgl.runtime.settings import model_spec
+from autofgl.runtime.specs import model_spec
+from autofgl.runtime.summing import average, weighted
 from autofgl.search.searcher import SearchError
 from autofgl.seeding import torch_generator
 

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field, field_validator
 
 from autofgl.errors import UserError, unknown_name
+from autofgl.runtime.federated_settings import ClientsSettings
 from autofgl.runtime.recipe import changed
-from autofgl.runtime.settings import BatchSettings, ClientsSettings, Count, Share, TrainSettings
+from autofgl.runtime.settings import BatchSettings, Count, Share, TrainSettings
 from autofgl.search.genes import Float, Gene, Integer, LogFloat, Ordinal
 from autofgl.search.searcher import SearchError
 from autofgl.search.space import SearchSpace

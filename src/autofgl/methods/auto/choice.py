@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.replies import Array, Form
+from autofgl.runtime.summing import COUNT_UNIT
 
 #: Per-node losses of candidates, ``[M, n]``.
 Losses = npt.NDArray[np.float64]

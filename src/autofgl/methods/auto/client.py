@@ -16,13 +16,14 @@ from autofgl.methods.auto.choice import Spread, loss_moments, preferred
 from autofgl.methods.auto.look import look_at
 from autofgl.methods.auto.proof import compared
 from autofgl.methods.auto.shelf import Members, Shelf, node_losses
-from autofgl.runtime.clients import COUNT_UNIT
+from autofgl.runtime.client_data import ClientData, masks_of
 from autofgl.runtime.details import detail_kinds, objective_kinds, to_units
-from autofgl.runtime.local_model import WORST_LOSS, ClientData, masks_of
+from autofgl.runtime.local_model import WORST_LOSS
 from autofgl.runtime.metrics import scale_down
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.sharing import Sharing
+from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.tasks.counts import prediction_counts
 from autofgl.tasks.losses import tempered_losses
 

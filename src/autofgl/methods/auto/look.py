@@ -20,8 +20,8 @@ import scipy.sparse as sp
 
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.replies import Array, Form
+from autofgl.runtime.summing import COUNT_UNIT
 
 #: What ``sizes`` counts.
 _SIZES = ("nodes", "links", "boundary", "train", "val", "filled", "odd", "same", "paired")

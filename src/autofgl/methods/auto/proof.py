@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import bdtr
 
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.replies import Array, Form
+from autofgl.runtime.summing import COUNT_UNIT
 
 #: A site is worse off if its own test says so at this level.
 LEVEL = 0.05

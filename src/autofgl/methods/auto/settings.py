@@ -5,7 +5,9 @@ from typing import Any, ClassVar
 from pydantic import Field
 
 from autofgl.methods.fl_agcns.settings import SpaceSettings
-from autofgl.runtime.settings import Count, FederatedTraining, SelectionSettings, Whole
+from autofgl.runtime.federated_settings import FederatedTraining
+from autofgl.runtime.settings import Count, Whole
+from autofgl.runtime.trial_settings import SelectionSettings
 from autofgl.search.halving import bracket_rounds
 from autofgl.secure.accountant import Releases
 

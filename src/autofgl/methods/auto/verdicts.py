@@ -17,7 +17,7 @@ from autofgl.methods.auto.choice import Spread, best_of, moment_forms
 from autofgl.methods.auto.portfolio import is_common
 from autofgl.methods.auto.proof import PAIR_FORM, comparison, sentence
 from autofgl.runtime.bounds import ROUNDING, metrics_form
-from autofgl.runtime.clients import COUNT_UNIT, Clients
+from autofgl.runtime.clients import Clients
 from autofgl.runtime.details import detail_forms, from_units, kind_form, objective_kinds
 from autofgl.runtime.metrics import SIZE
 from autofgl.runtime.recipe import Recipe
@@ -36,6 +36,7 @@ from autofgl.runtime.replies import (
     Scalar,
     Truth,
 )  # fmt: skip
+from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.seeding import numpy_generator
 from autofgl.tasks.figures import objective_value
 from autofgl.tasks.losses import TEMPERATURES

@@ -38,7 +38,7 @@ from autofgl.runtime.bounds import (
     model_distance,
     share_form,
 )
-from autofgl.runtime.clients import COUNT_UNIT, average
+from autofgl.runtime.client_data import input_features
 from autofgl.runtime.details import (
     detail_forms,
     detailed,
@@ -46,12 +46,13 @@ from autofgl.runtime.details import (
     objective_of,
     with_objective,
 )
-from autofgl.runtime.local_model import Weights, input_features
+from autofgl.runtime.local_model import Weights
 from autofgl.runtime.method import Method
 from autofgl.runtime.metrics import SIZE, BestRound, Metrics, client_accuracies, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.replies import EXPORT, NOTHING, OWN, SECONDS_SUM, SUM, Array, Form, Record
 from autofgl.runtime.rows import BOXES, delivered
+from autofgl.runtime.summing import COUNT_UNIT, average
 from autofgl.secure.noise import row_noise
 from autofgl.sharing.across.client import COST_UNIT, AcrossClient
 from autofgl.sharing.across.forward import exchanges

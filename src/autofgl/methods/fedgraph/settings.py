@@ -5,8 +5,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from autofgl.runtime.federated_settings import ClientsSettings
 from autofgl.runtime.settings import (
-    ClientsSettings,
     Count,
     NonNegative,
     Positive,

@@ -25,14 +25,15 @@ from autofgl.nn.space import Genotype, Space
 from autofgl.nn.structure import Structure
 from autofgl.nn.supernet import SuperNet
 from autofgl.runtime.bounds import plausible_gradient, scale_vote
-from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.compression import UpdateCoder
 from autofgl.runtime.details import from_units, objective_kinds, to_units
 from autofgl.runtime.device import fetch, send
-from autofgl.runtime.local_model import WORST_LOSS, ClientData, median_seconds
+from autofgl.runtime.local_model import WORST_LOSS, median_seconds
 from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.summing import average, weighted
 from autofgl.runtime.trials import fitness
 from autofgl.search.evolution import Variation
 from autofgl.search.feo import Memo, client_step

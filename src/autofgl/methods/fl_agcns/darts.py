@@ -45,9 +45,9 @@ from autofgl.nn.supernet.relaxed import (
     most_likely_genotype,
 )
 from autofgl.runtime.bounds import ROUNDING, share_form
-from autofgl.runtime.clients import average, weighted
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.device import fetch
-from autofgl.runtime.local_model import WORST_LOSS, ClientData, all_finite
+from autofgl.runtime.local_model import WORST_LOSS, all_finite
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
@@ -55,6 +55,7 @@ from autofgl.runtime.replies import START, SUM, TAKE, Array, Form
 from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.selection import FINALS_FROM, Selection
 from autofgl.runtime.sharing import Sharing
+from autofgl.runtime.summing import average, weighted
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.ways import WAYS
 from autofgl.tasks.losses import balanced_weights

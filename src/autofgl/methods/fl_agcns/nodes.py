@@ -25,7 +25,7 @@ from autofgl.nn.sampling.subgraphs import SubgraphSampler
 from autofgl.nn.supernet import ReceptiveField
 from autofgl.nn.supernet.receptive_field import NodeLosses
 from autofgl.runtime.batches import batch_at
-from autofgl.runtime.local_model import ClientData
+from autofgl.runtime.client_data import ClientData
 from autofgl.seeding import numpy_generator
 
 #: Training nodes and neighbors of a step where nobody says: about 4,000 nodes with neighbors.

@@ -7,17 +7,9 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from autofgl.methods.fl_agcns.portfolio import KNOWN
 from autofgl.nn.space import LAYER_TYPES, PAPER_TYPES, Genotype, Space
-from autofgl.runtime.settings import (
-    CONFIG,
-    Count,
-    FederatedTraining,
-    NonNegative,
-    Positive,
-    SelectionSettings,
-    Share,
-    TrialSettings,
-    Whole,
-)
+from autofgl.runtime.federated_settings import FederatedTraining
+from autofgl.runtime.settings import CONFIG, Count, NonNegative, Positive, Share, Whole
+from autofgl.runtime.trial_settings import SelectionSettings, TrialSettings
 from autofgl.search.halving import RUNGS, bracket_rounds
 from autofgl.search.space import Codes
 from autofgl.secure.accountant import Releases

@@ -26,8 +26,9 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Arrays, Configurations, take
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.vicinity import judge, reach, vicinity, without_test
-from autofgl.runtime.local_model import Inputs, Weights
-from autofgl.runtime.settings import family_spec
+from autofgl.runtime.client_data import Inputs
+from autofgl.runtime.local_model import Weights
+from autofgl.runtime.specs import family_spec
 from autofgl.runtime.state import restore_state
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.search.space import Chromosome

@@ -16,7 +16,7 @@ from autofgl.methods.graphfl.settings import GraphFLGASettings, GraphFLSettings
 from autofgl.nn.models.networks import count_parameters, empty_network
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
-from autofgl.runtime.settings import family_spec
+from autofgl.runtime.specs import family_spec
 from autofgl.secure import make_server
 from autofgl.sharing.meta.sharing import META, new_clients
 

@@ -37,8 +37,9 @@ from autofgl.methods.graphfl.configurator import Configurator, distance, shift, 
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import Clients, average
-from autofgl.runtime.local_model import ClientData, Weights
+from autofgl.runtime.client_data import ClientData
+from autofgl.runtime.clients import Clients
+from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Row
 from autofgl.runtime.private import is_private
@@ -55,8 +56,9 @@ from autofgl.runtime.replies import (
     Scalar,
     Truth,
 )
-from autofgl.runtime.settings import family_spec
 from autofgl.runtime.sharing import Sharing
+from autofgl.runtime.specs import family_spec
+from autofgl.runtime.summing import average
 from autofgl.search.space import Chromosome
 from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient, MetaServer

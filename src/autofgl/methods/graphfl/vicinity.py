@@ -12,8 +12,8 @@ from autofgl.errors import AutoFGLError
 from autofgl.graphs.client_graph import Bools, ClientGraph
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.nn.models.spec import ModelSpec
+from autofgl.runtime.client_data import Inputs
 from autofgl.runtime.details import objective_of
-from autofgl.runtime.local_model import Inputs
 from autofgl.sharing.meta.model import MetaModel, unseen
 
 #: Up to so many nodes dense matrices are faster.

@@ -17,19 +17,14 @@ from autofgl.nn.models.spec import ModelSpec
 from autofgl.nn.sampling.neighborhood import Neighborhood
 from autofgl.nn.sampling.rules import Everything, Fanout, Importance, Keep, Rule, draw_batch
 from autofgl.nn.structure import Structure
-from autofgl.runtime.clients import COUNT_UNIT, Summing, weighted
+from autofgl.runtime.client_data import input_features, label_counts
 from autofgl.runtime.details import DETAILED, detail_kinds, objective_kinds, to_units
 from autofgl.runtime.device import fetch
-from autofgl.runtime.local_model import (
-    Weights,
-    count_up,
-    input_features,
-    label_counts,
-    median_seconds,
-)
+from autofgl.runtime.local_model import Weights, count_up, median_seconds
 from autofgl.runtime.metrics import SPLITS, scale_down
 from autofgl.runtime.private import noise_file
 from autofgl.runtime.state import restore_state, saved_state
+from autofgl.runtime.summing import COUNT_UNIT, Summing, weighted
 from autofgl.secure.noise import NoiseRecord, RowNoise
 from autofgl.seeding import numpy_generator, torch_generator
 from autofgl.sharing.across.forward import Exchange, Listener, Pass, Surroundings

@@ -34,9 +34,9 @@ from autofgl.nn.cross_client import CrossClientStructure, closed_hops
 from autofgl.nn.features import Scaling
 from autofgl.nn.models.spec import own_names
 from autofgl.nn.sampling.neighborhood import NO_WEIGHTS_ACROSS
+from autofgl.runtime.client_data import ClientData, Inputs
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.device import fetch
-from autofgl.runtime.local_model import ClientData, Inputs
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.rows import BOXES, delivered
 from autofgl.runtime.sharing import Sharing

@@ -21,7 +21,8 @@ from autofgl.errors import AutoFGLError
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models.spec import NetworkSpec
 from autofgl.nn.structure import Structure
-from autofgl.runtime.local_model import Inputs, LocalModel, Weights
+from autofgl.runtime.client_data import Inputs
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import MetricSums
 from autofgl.seeding import numpy_generator
 

@@ -19,7 +19,8 @@ from autofgl.errors import FederationError, UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.runtime.bounds import ROUNDING, metrics_form
-from autofgl.runtime.clients import Clients, average, weighted
+from autofgl.runtime.client_data import ClientData
+from autofgl.runtime.clients import Clients
 from autofgl.runtime.details import (
     DETAILED,
     detail_kinds,
@@ -27,13 +28,14 @@ from autofgl.runtime.details import (
     to_units,
     with_objective,
 )
-from autofgl.runtime.local_model import ClientData, Weights
+from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import SIZE, Metrics, MetricSums, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import METRICS, OWN, Array, Form, export_form
-from autofgl.runtime.settings import model_spec, own_code
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
+from autofgl.runtime.specs import model_spec, own_code
+from autofgl.runtime.summing import average, weighted
 from autofgl.sharing.meta.model import MetaModel
 from autofgl.tasks.counts import Counts
 
