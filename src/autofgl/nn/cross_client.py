@@ -6,7 +6,8 @@ graph: the rows of all clients together are the rows of the pooled graph's opera
 product with such an operator, or one attention over its entries: GCN has one for each layer, APPNP
 one for each step. What a hop needs of external nodes is what their owners feed into the same hop,
 mapped by the layer's weights wherever it has some before the product (FedGraph, Eq. 3). It is a
-constant in backpropagation.
+constant in backpropagation, unless gradients are sent back
+(:mod:`autofgl.nn.cross_client_backward`).
 
 A hop can be *closed*: then it sees own nodes only, and what is left of a row is scaled up by the
 number of its entries over the number left (Eq. 7).
@@ -135,6 +136,8 @@ class CrossClientStructure(Structure):
         self._products: dict[int, Tensor] = {}
         #: Whether the present hop takes in rows of external nodes.
         self.across = False
+        #: Shown each hop that does, and what own nodes feed into it; what it gives is used instead.
+        self.watch: Callable[[int, Tensor], Tensor] | None = None
 
     def begin(self) -> None:
         """A forward pass begins."""
@@ -181,6 +184,8 @@ class CrossClientStructure(Structure):
         if hop == self._stop:
             raise HopReached(x.detach())
         self.widths[hop] = x.shape[1]
+        if self.watch is not None:
+            x = self.watch(hop, x)
         if not self.operators.external:
             return x
         if hop not in self.rows:

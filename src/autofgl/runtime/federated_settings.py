@@ -122,6 +122,10 @@ class SharingSettings(BaseModel):
     refresh: Count = 1
     """sharing=across: rounds between two exchanges; more than 1 saves messages, and rounds in
     between use and report on older embeddings"""
+    backward: bool = False
+    """sharing=across: gradients with respect to embeddings go back to their owners, so that clients
+    train as on the uncut graph; owners can tell labels of nodes next to theirs by them, and it
+    takes another exchange for every hop"""
     prox: NonNegative = 0.0
     """FedProx's μ: local epochs stay near the global weights (aggregate=parameters)"""
     ditto_pull: NonNegative = 0.1
@@ -191,7 +195,7 @@ class FederatedTraining(
     """Any network, trained by a federation."""
 
     discloses: ClassVar[dict[str, Any]] = {
-        "collect_models": True, "sharing": "across", "share": "all",
+        "collect_models": True, "sharing": "across", "share": "all", "backward": True,
     }  # fmt: skip
 
     dp_clip: Positive = 10.0

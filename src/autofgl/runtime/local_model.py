@@ -137,6 +137,10 @@ class LocalModel:
             for name, value in self.trained()
         }
 
+    def bounded(self, gradient: Weights) -> Weights:
+        """A gradient as it may be sent."""
+        return gradient
+
     def no_gradient(self) -> Weights:
         """A gradient of zeros."""
         return {name: np.zeros(value.shape, np.float32) for name, value in self.trained()}

@@ -176,9 +176,12 @@ class RoundClient(Summing, Party):
             self._refused = self.take(payload)
         else:
             self._take_rows(payload)
-        self._ahead = payload if at == 0 else self._ahead
+        if at == 0:
+            self._ahead = payload
+            self._weigh_classes(payload)
         self._exchanged = (payload["round"], at)
-        return {"boxes": self._rows.seal(self._row_tag(at), self.sharing.rows_to_send(at))}
+        rows, back = self.sharing.rows_to_send(at, self._ahead), self.sharing.goes_back(at)
+        return {"boxes": self._rows.seal(self._row_tag(at), rows, back)}
 
     def _after_exchange(self, payload: Payload) -> Payload:
         """A message with what was handed out ahead of it; the last rows are taken in."""
@@ -193,8 +196,9 @@ class RoundClient(Summing, Party):
         """Take in what peers sent in the last exchange; of those that did not, the last stays."""
         at = self._exchanged[1]
         boxes, width = payload.get("boxes", {}), self.sharing.width_of(at)
-        for peer, rows in self._rows.open(self._row_tag(at), boxes, width).items():
-            self.sharing.take_rows(at, self._rows.places[peer], rows)
+        back = self.sharing.goes_back(at)
+        for place, rows in self._rows.open(self._row_tag(at), boxes, width, back):
+            self.sharing.take_rows(at, place, rows)
 
     def _row_tag(self, at: int) -> str:
         return f"{self.stage}{self._exchanged[0]}-{at}"

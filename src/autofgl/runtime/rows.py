@@ -11,9 +11,9 @@ What cannot be opened, has another shape, or holds infinite numbers counts as no
 harms nobody but itself by it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from autofgl.secure.keys import KeyRing, Terms
 Boxes = dict[str, bytes]
 #: What a client answers that tells its peers something.
 BOXES = Record({"boxes": Named(Box())})
+
+#: Where rows belong among those of own nodes, or of external ones.
+Place: TypeAlias = slice | Ints
 
 _PURPOSE = "rows"
 
@@ -72,18 +75,25 @@ class RowExchange:
                 )
             self.shown[peer] = nodes
 
-    def seal(self, tag: str, rows: npt.NDArray[np.float32]) -> Boxes:
-        """Rows of own nodes ``[n, width]``, for each peer those that it has edges to."""
-        return self._sealed(tag, {peer: rows[own] for peer, own in self.shown.items()})
+    def seal(self, tag: str, rows: npt.NDArray[np.float32], back: bool = False) -> Boxes:
+        """Rows of own nodes ``[n, width]``, for each peer those that it has edges to; ``back`` to
+        the owners go rows of external nodes ``[m, width]``.
+        """
+        whose: Mapping[str, Place] = self.places if back else self.shown
+        return self._sealed(tag, {peer: rows[place] for peer, place in whose.items()})
 
-    def open(self, tag: str, boxes: Mapping[str, bytes], width: int) -> dict[str, Any]:
-        """Rows ``[k, width]`` of external nodes by owner, of those that have sent any."""
-        rows = {}
+    def open(
+        self, tag: str, boxes: Mapping[str, bytes], width: int, back: bool = False
+    ) -> Iterator[tuple[Place, Any]]:
+        """Rows ``[k, width]`` of each peer that has sent any, and where they belong: among external
+        nodes, or among own ones if they come ``back``.
+        """
+        whose: Mapping[str, Place] = self.shown if back else self.places
         for peer, values in self._opened(tag, boxes, "<f4").items():
-            place = self.places.get(peer, slice(0, 0))
-            if values.size == (place.stop - place.start) * width and np.isfinite(values).all():
-                rows[peer] = values.reshape(-1, width)
-        return rows
+            place = whose.get(peer, slice(0, 0))
+            count = place.stop - place.start if isinstance(place, slice) else len(place)
+            if values.size == count * width and np.isfinite(values).all():
+                yield place, values.reshape(-1, width)
 
     def _sealed(self, tag: str, arrays: Mapping[str, Any]) -> Boxes:
         known = set(self._keys.peers)

@@ -31,6 +31,7 @@ from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import OWN, Form
 from autofgl.runtime.reversal import Flat
+from autofgl.runtime.rows import Place
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.secure import Reveal
 from autofgl.seeding import numpy_generator
@@ -76,16 +77,22 @@ class SharingClient(ABC):
     def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
         """Take in what was handed out; ``opened`` is the summed update, if clients open it."""
 
-    def rows_to_send(self, exchange: int) -> Any:
-        """Of an exchange, a row of every own node, ``[n, width]``."""
+    def rows_to_send(self, exchange: int, payload: Payload) -> Any:
+        """Of an exchange, a row of every own node, ``[n, width]``, or of every external one if rows
+        go back; the payload is that of the round.
+        """
         raise NotImplementedError
+
+    def goes_back(self, exchange: int) -> bool:  # noqa: ARG002
+        """Whether rows of an exchange are about external nodes, and go to their owners."""
+        return False
 
     def width_of(self, exchange: int) -> int:
         """Length of a row in an exchange."""
         raise NotImplementedError
 
-    def take_rows(self, exchange: int, place: slice, rows: Any) -> None:
-        """Take in rows of some external nodes."""
+    def take_rows(self, exchange: int, place: Place, rows: Any) -> None:
+        """Take in rows of some external nodes, or of own ones if they come back."""
         raise NotImplementedError
 
     @property

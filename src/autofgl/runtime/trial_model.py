@@ -48,7 +48,14 @@ class TrialModel(LocalModel):
         if not all_finite([*gradient.values(), *self.buffers().values()]):
             self.diverged = True
             self.load_buffers(before)
-            return {name: np.zeros_like(value) for name, value in gradient.items()}
+            return self.no_gradient()
+        return self.bounded(gradient)
+
+    def bounded(self, gradient: Weights) -> Weights:
+        """Within bounds; zero, and the network has diverged, where it is not finite."""
+        if not all_finite(gradient.values()):
+            self.diverged = True
+            return self.no_gradient()
         bound = LARGEST_GRADIENT
         return {name: np.clip(value, -bound, bound) for name, value in gradient.items()}
 

@@ -65,6 +65,7 @@ class Policy(BaseModel):
     """Settings that show others more than this site's part of sums: collect_models (its own
     network or model), sharing=across (embeddings of nodes, to sites that share an edge with them;
     auto goes without if it is not allowed), share=all (rows from which features can be rebuilt),
+    backward (gradients from which labels of nodes next to another site's can be read),
     mode=threshold (graphfl-ga: whether its accuracy is below the threshold)."""
     max_rounds: int = Field(default=20_000, ge=0)
     """Rounds of a run, its search included."""

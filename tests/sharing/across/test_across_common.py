@@ -20,7 +20,17 @@ from autofgl.nn.models.spec import spec_from_json
 from autofgl.nn.structure import Structure
 from autofgl.runtime.outcome import Outcome
 from autofgl.secure.keys import KeyRing
-from federations import close, empty_client, intercept, leaves, make, parties, rounds, to_the_end
+from federations import (
+    close,
+    empty_client,
+    intercept,
+    leaves,
+    make,
+    parties,
+    rounds,
+    to_the_end,
+    without,
+)
 
 NETWORKS = ["gcn", "sage", "gin", "sgc", "appnp", "gat"]
 SMALL: dict[str, Any] = {"sharing": "across", "hidden": 8, "rounds": 3}
@@ -79,6 +89,63 @@ def test_the_first_round_reports_on_the_initial_weights(clients: list[ClientGrap
     (row,) = rounds(alone, 1)
     alone.federation.close()
     assert rows[0]["train_loss"] == pytest.approx(row["train_loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [("gcn", {}), ("sage", {}), ("appnp", {}), ("gat", {"class_weight": "balanced"})],
+)
+def test_with_gradients_sent_back_training_is_that_of_the_uncut_graph(
+    clients: list[ClientGraph], model: str, more: dict[str, Any], secure: str
+) -> None:
+    settings: dict[str, Any] = {"model": model, "dropout": 0.0, "rounds": 4, **more}
+    whole = find_method("centralized").arrange(clients)
+    alone = make("fedavg", whole, hidden=8, **settings)
+    expected = [row["train_loss"] for row in rounds(alone, 4)]
+    alone.federation.close()
+    together = {**SMALL, "share": "all", "backward": True, **settings}
+    lonely = empty_client(clients[0], "nobody")
+    method = make("fedavg", [*clients, lonely], secure=secure, **together)
+    found = [row["train_loss"] for row in rounds(method, 4)]
+    method.federation.close()
+    assert found == pytest.approx(expected, abs=1e-5 if secure == "none" else 1e-3)
+
+
+def test_a_client_without_labels_carries_the_gradients_of_others(
+    clients: list[ClientGraph],
+) -> None:
+    unlabeled = without(clients[0], "train_mask")
+    parts = [unlabeled, *clients[1:]]
+    whole = find_method("centralized").arrange(parts)
+    alone = make("fedavg", whole, hidden=8, dropout=0.0, rounds=4)
+    expected = [row["train_loss"] for row in rounds(alone, 4)]
+    alone.federation.close()
+    settings = {**SMALL, "rounds": 4, "dropout": 0.0, "share": "all", "backward": True}
+    method = make("fedavg", parts, **settings)
+    found = [row["train_loss"] for row in rounds(method, 4)]
+    method.federation.close()
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("more", [{"consistency": 1.0}, {"compress": "int8"}])
+def test_gradients_go_back_with_unlabeled_nodes_and_few_bytes(
+    clients: list[ClientGraph], more: dict[str, Any]
+) -> None:
+    rows, outcome = run(clients, backward=True, share="all", rounds=8, **more)
+    assert rows[-1]["train_loss"] < rows[0]["train_loss"]
+    assert outcome.test_accuracy == pytest.approx(uncut_accuracy(clients, outcome), abs=1e-9)
+
+
+def test_the_way_back_is_one_more_message_each_way_for_a_hop(clients: list[ClientGraph]) -> None:
+    method = make("fedavg", clients, **SMALL, model="appnp", backward=True)
+    rounds(method, 2)
+    traffic = method.federation.meter.ops["exchange"]
+    assert traffic.messages_down == traffic.messages_up == 2 * 20 * len(clients)
+    method.finish()  # nobody trains any more
+    traffic = method.federation.meter.ops["exchange"]
+    method.federation.close()
+    assert traffic.messages_up == (2 * 20 + 2 * 10) * len(clients)
 
 
 def test_without_sharing_nothing_is_exchanged(clients: list[ClientGraph]) -> None:
@@ -208,10 +275,10 @@ def test_a_client_that_comes_back_with_nothing_goes_on(
 
 def test_nonsense_counts_as_not_sent(clients: list[ClientGraph]) -> None:
     """A client that sends boxes which nobody can open harms nobody else."""
-    method = make("fedavg", clients, **SMALL, share="all")
+    method = make("fedavg", clients, **SMALL, share="all", backward=True)
     liar = parties(method)[clients[1].name]
     seal = liar._rows.seal
-    liar._rows.seal = lambda tag, rows: {name: box[::-1] for name, box in seal(tag, rows).items()}
+    liar._rows.seal = lambda *what: {name: box[::-1] for name, box in seal(*what).items()}
     rows = rounds(method, 3)
     method.federation.close()
     assert [row["clients"] for row in rows] == [3, 3, 3]
@@ -248,6 +315,9 @@ def test_empty_and_lonely_clients_take_part(clients: list[ClientGraph]) -> None:
     ("method", "settings", "what"),
     [
         ("fedavg", {"batch": 8}, "batch"),
+        ("fedavg", {"backward": True, "aggregate": "parameters"}, "aggregate"),
+        ("fedavg", {"backward": True, "participation": 0.5}, "participation"),
+        ("fedavg", {"backward": True, "refresh": 2}, "refresh"),
         ("fedavg", {"dp_epsilon": 8}, "leave sharing"),
         ("fl-darts", {"dp_epsilon": 8}, "leave sharing"),
         ("fl-agcns", {"dp_epsilon": 8, "optimizers": "controller"}, "leave sharing"),
