@@ -42,10 +42,10 @@ _ACROSS = (
     ),
     Learns(
         "with `sharing=across`, owner of a node",
-        "which peers have edges to it, once at the start; nothing about the nodes at the other end, "
-        "unless `backward=true`: then in every round the gradient of each peer's loss with respect "
-        "to the node's rows. It is zero where none of the peer's training nodes is near, and from "
-        "that of the last hop the owner reads the labels of training nodes with an edge to its own",
+        "which peers have edges to it, once at the start; nothing about the nodes at the other "
+        "end, unless `backward=true`: then in every round what each peer's loss owes to the node's "
+        "rows. It is zero where none of the peer's training nodes is near, and from that of the "
+        "last hop the owner reads labels of training nodes with an edge to its own",
     ),
     Learns(
         "with `sharing=across`, server",
@@ -53,8 +53,8 @@ _ACROSS = (
         "open",
     ),
     _NOBODY._replace(
-        always="labels of another client, unless `backward=true`; its edges; its features, where no "
-        "row gives them away",
+        always="labels of another client, unless `backward=true`; its edges; its features, where "
+        "no row gives them away",
     ),
 )
 
