@@ -41,13 +41,14 @@ from autofgl.nn.features import Scaling
 from autofgl.nn.models.spec import own_names
 from autofgl.nn.sampling.neighborhood import NO_WEIGHTS_ACROSS
 from autofgl.runtime.client_data import ClientData, Inputs
-from autofgl.runtime.clients import Clients, weighted
+from autofgl.runtime.clients import Clients
 from autofgl.runtime.device import fetch
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.reversal import Flat
 from autofgl.runtime.rows import BOXES, Place, delivered
 from autofgl.runtime.sharing import Sharing
+from autofgl.runtime.summing import weighted
 from autofgl.runtime.trial_model import LARGEST_GRADIENT
 from autofgl.sharing.common import CommonClient, CommonServer, network_spec
 
