@@ -10,11 +10,11 @@ from rich.console import Console
 
 from autofgl import api
 from autofgl.errors import Interrupted, UserError
+from autofgl.experiments.digests import SigningKey, is_signed, verify_rows
 from autofgl.experiments.leaderboard import (
     LeaderboardPages,
     leaderboard_cells,
     mean_ranks,
-    verify_folders,
 )
 from autofgl.experiments.plan import Leaderboard, Options, Setting, Variant, make_leaderboard
 from autofgl.experiments.runner import run_experiment
@@ -82,11 +82,50 @@ def test_a_leaderboard_from_end_to_end(out: Path, monkeypatch: pytest.MonkeyPatc
     assert len(lines) == 3
     assert "clients that gain" in (out / "leaderboard.html").read_text()
 
-    assert verify_folders(out) == 2
+    key = SigningKey.at(out.parent / "key.pem")
+    run_experiment(LeaderboardPages(made, options, key), Console(file=io.StringIO()))
+    assert verify_rows(out) == verify_rows(out, key.public)
+    assert (verify_rows(out).rows, verify_rows(out).public_key) == (2, key.public)
+    other = SigningKey.at(out.parent / "other.pem").public
+    with pytest.raises(UserError, match=f"is not signed by {other}"):
+        verify_rows(out, other)
+    board_file = out / "leaderboard.json"
+    text = board_file.read_text()
+    for old, new, said in (
+        ('"val_accuracy": ', '"val_accuracy": 1', "has other figures"),
+        ('"wall_s": ', '"wall_s": 1', "is not signed"),
+    ):
+        board_file.write_text(text.replace(old, new))
+        with pytest.raises(UserError, match=said):
+            verify_rows(out)
+    board_file.write_text(text)
     changed = out / result["rows"][0]["folder"] / "history.jsonl"
     changed.write_text(changed.read_text() + "\n")
     with pytest.raises(UserError, match=r"history.jsonl was damaged or changed"):
-        verify_folders(out)
+        verify_rows(out)
+
+
+def test_keys_that_sign(tmp_path: Path) -> None:
+    path = tmp_path / "keys" / "mine.pem"
+    key = SigningKey.at(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert SigningKey.at(path).public == key.public
+    assert key.public in repr(key)
+    row = {"method": "fedavg", "seed": 0, "test_accuracy": 0.1 + 0.2, "gains": [0.5]}
+    signed = json.loads(json.dumps(key.signed(row)))
+    assert is_signed(signed, key.public)
+    assert not is_signed({**signed, "seed": 1}, key.public)
+    assert not is_signed(row, key.public)
+    assert not is_signed({**signed, "signature": "no"}, key.public)
+    with pytest.raises(UserError, match="no Ed25519 key of 64"):
+        is_signed(signed, "abc")
+    path.chmod(0o644)
+    with pytest.raises(UserError, match="other users may read this key"):
+        SigningKey.at(path)
+    path.chmod(0o600)
+    path.write_text("nonsense")
+    with pytest.raises(UserError, match="is no private key in PEM form"):
+        SigningKey.at(path)
 
 
 def column(name: str, *means: float) -> list[Summary]:

@@ -55,9 +55,23 @@ def leaderboard(
         str | None, typer.Option(help="Time budget of each run, e.g. 90s. [default: none]")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Two seeds and short runs.")] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Sign every row with the Ed25519 key in this file, which is made if need be.",
+        ),
+    ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Only compare run folders with their digests.")
+        bool,
+        typer.Option("--verify", help="Only compare rows with their run folders and signatures."),
     ] = False,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="--verify: public key that must have signed. [default: the leaderboard's own]"
+        ),
+    ] = None,
     secure: Secure = "none",
     data_root: DataRoot = None,
     out: Annotated[
@@ -71,10 +85,12 @@ def leaderboard(
 
     place = out or Path("runs") / ("leaderboard-quick" if quick else "leaderboard")
     if verify:
-        from autofgl.experiments.leaderboard import verify_folders
+        from autofgl.experiments.digests import verify_rows
 
-        count = verify_folders(place)
-        Console().print(f"{count} run folders are those of {place / 'leaderboard.json'}")
+        found = verify_rows(place, key or "")
+        by = f"signed by {found.public_key}" if found.public_key else "not signed"
+        words = f"{found.rows} run folders are those of {place / 'leaderboard.json'}, {by}"
+        Console().print(words, soft_wrap=True, highlight=False)
         return
     common = {**_COMMON, **(_QUICK if quick else {}), **parse_settings(set_ or [])}
     board = make_leaderboard(
@@ -86,7 +102,9 @@ def leaderboard(
         out=place, seeds=count, budget=budget or "10m", secure=secure, data_root=data_root
     )
     plan(board, options)  # mistakes are refused before anything heavy is imported
+    from autofgl.experiments.digests import SigningKey
     from autofgl.experiments.leaderboard import LeaderboardPages
     from autofgl.experiments.runner import run_experiment
 
-    run_experiment(LeaderboardPages(board, options), Console())
+    signing = None if sign is None else SigningKey.at(sign)
+    run_experiment(LeaderboardPages(board, options, signing), Console())

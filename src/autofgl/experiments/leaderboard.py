@@ -4,21 +4,18 @@ In a cell (method, setting, seed) one run is made for every point of the tuning 
 with the best validation accuracy counts; its time and bytes are those of all of them. All methods
 have the same grid, as far as they read its settings. Methods are ranked in each setting by their
 mean over seeds; mean ranks that differ by less than the critical difference of Nemenyi's test
-(Demšar, 2006) cannot be distinguished. Every row names a digest of its run folder, by which others
-can check that they have the same one.
+(Demšar, 2006) cannot be distinguished. Every row names a digest of its run folder, and may be
+signed (:mod:`autofgl.experiments.digests`).
 """
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from scipy import stats
 
-from autofgl.errors import UserError
+from autofgl.experiments.digests import SigningKey, folder_digest
 from autofgl.experiments.pages import csv_text, json_text, page_header
 from autofgl.experiments.plan import Leaderboard, Options, Run, Setting
 from autofgl.experiments.ranking import LEVEL, differences
@@ -27,7 +24,6 @@ from autofgl.experiments.summary import Figures, Summary, summarize
 from autofgl.report.charts.figures import Cells, table
 from autofgl.report.numbers import NOTHING, bytes_, percent, seconds
 from autofgl.report.page import Content, Section, element, page
-from autofgl.runs.files import Manifest, parse_json
 from autofgl.runs.folder import Result, RunFolder
 
 #: The best accuracy that we know to be published for ten clients; published, not run again.
@@ -60,6 +56,7 @@ class LeaderboardPages(Pages):
     """``leaderboard.json``, ``leaderboard.csv`` and ``leaderboard.html``."""
 
     experiment: Leaderboard
+    key: SigningKey | None = None  #: that signs every row
 
     def files(self) -> dict[str, str]:
         """Of all cells."""
@@ -79,10 +76,16 @@ class LeaderboardPages(Pages):
         )
         head = ("method", "dataset", "partition", "seed", *_CSV_KEYS)
         return {
-            "leaderboard.json": json_text(_json(board, options, cells)),
+            "leaderboard.json": json_text(self._signed(_json(board, options, cells))),
             "leaderboard.csv": csv_text(head, rows),
             "leaderboard.html": _html(board, options, cells),
         }
+
+    def _signed(self, content: dict[str, Any]) -> dict[str, Any]:
+        if self.key is None:
+            return content
+        rows = [self.key.signed(row) for row in content["rows"]]
+        return {**content, "public_key": self.key.public, "rows": rows}
 
     def describe(self, run: Run, result: Result) -> str:
         """Its accuracy and its time."""
@@ -96,8 +99,9 @@ class LeaderboardPages(Pages):
         cells = leaderboard_cells(self.experiment, self.options)
         ranks = mean_ranks(list(cells.values()))
         lines = [f"{rank:5.2f}  {label}" for label, rank in _in_order(ranks)]
-        written = f"written to {self.options.out / 'leaderboard.html'}"
-        return "\n".join(("", "mean rank  method", *lines, "", _spread(ranks), written))
+        last = [_spread(ranks), f"written to {self.options.out / 'leaderboard.html'}"]
+        last += [f"signed with the key whose public half is {self.key.public}"] if self.key else []
+        return "\n".join(("", "mean rank  method", *lines, "", *last))
 
 
 def leaderboard_cells(board: Leaderboard, options: Options) -> dict[str, list[Summary]]:
@@ -137,37 +141,6 @@ def _run_figures(folder: RunFolder) -> Figures:
         "folder": f"{folder.path.parent.parent.name}/{folder.path.parent.name}/{folder.path.name}",
         "gains": gains,
     }
-
-
-def folder_digest(folder: Path) -> str:
-    """SHA-256 over the digests of a run folder's files and over its result, in hexadecimal.
-
-    Raises:
-        UserError: A file is not what was written.
-    """
-    manifest = Manifest.read(folder)
-    for name in manifest.digests:
-        manifest.content(name)
-    whole = hashlib.sha256(json.dumps(manifest.digests, sort_keys=True).encode())
-    whole.update((folder / "result.json").read_bytes())
-    return whole.hexdigest()
-
-
-def verify_folders(out: Path) -> int:
-    """Compare the run folders of a leaderboard with the digests of its file; how many there are.
-
-    Raises:
-        UserError: One is missing, or another.
-    """
-    path = out / "leaderboard.json"
-    if not path.is_file():
-        raise UserError(f"{path}: there is no leaderboard")
-    rows = parse_json(path, path.read_bytes())["rows"]
-    for row in rows:
-        folder = out / row["folder"]
-        if not (folder / "result.json").is_file() or folder_digest(folder) != row["digest"]:
-            raise UserError(f"{folder} is missing, or not the one of {path}")
-    return len(rows)
 
 
 def mean_ranks(columns: Sequence[Sequence[Summary]]) -> Ranks:
@@ -317,7 +290,7 @@ def _how(board: Leaderboard) -> Content:
         "and bytes are those of all settings that were tried.",
         "Behind the best: mean paired difference over seeds; p: paired t-test, Holm-corrected.",
         "Published figures are of other cuts, splits and ways to evaluate.",
-        "autofgl leaderboard --verify compares run folders with their digests.",
+        "autofgl leaderboard --verify compares rows with their run folders, and signatures.",
     ]
     tried = len(board.variants)
     notes.append(f"{tried} variants of {len(set(board.entries.values()))} methods were tried.")
