@@ -10,6 +10,7 @@ from rich.console import Console
 
 from autofgl import api
 from autofgl.errors import Interrupted, UserError
+from autofgl.experiments.charts import cut_charts
 from autofgl.experiments.digests import SigningKey, is_signed, verify_rows
 from autofgl.experiments.leaderboard import (
     LeaderboardPages,
@@ -43,6 +44,17 @@ def test_every_method_has_the_same_grid() -> None:
         board("fedavg", tune=["lr"])
     with pytest.raises(UserError, match="'fedavg' is there twice"):
         board("fedavg", "fedavg")
+
+
+def test_cuts_may_have_settings_of_their_own() -> None:
+    cuts = ["metis", "dirichlet:dirichlet_beta=0.1", "labels:clients=3"]
+    made = make_leaderboard(["fedavg"], ["planetoid:cora"], cuts, settings=SETTINGS)
+    assert [one.level for one in made.settings] == ["metis", "dirichlet 0.1", "labels 3"]
+    assert [one.clients for one in made.settings] == [10, 10, 3]
+    assert [one.shared for one in made.settings] == [{}, {"dirichlet_beta": 0.1}, {}]
+    assert len({one.name for one in made.settings}) == 3
+    with pytest.raises(UserError, match="'dirichlet_alpha'"):
+        make_leaderboard(["fedavg"], ["cora"], ["dirichlet:dirichlet_alpha=1"], settings={})
 
 
 def test_a_leaderboard_from_end_to_end(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +138,22 @@ def test_keys_that_sign(tmp_path: Path) -> None:
     path.write_text("nonsense")
     with pytest.raises(UserError, match="is no private key in PEM form"):
         SigningKey.at(path)
+
+
+def test_several_cuts_are_drawn() -> None:
+    made = make_leaderboard(["separate", "fedavg"], ["cora"], ["metis", "random"], settings={})
+    columns = {
+        cut.name: [
+            Summary(cut, one, {0: {"test_accuracy": 0.5 + at / 10}}, {}, 1)
+            for at, one in enumerate(made.variants)
+        ]
+        for cut in made.settings
+    }
+    (chart,) = cut_charts(made, columns)
+    assert [[point.y for point in one.points] for one in chart.series] == [[0.5, 0.5], [0.6, 0.6]]
+    assert [chart.x_format(point.x) for point in chart.series[0].points] == ["metis", "random"]
+    single = make_leaderboard(["fedavg"], ["cora"], ["metis"], settings={})
+    assert cut_charts(single, {}) == []
 
 
 def column(name: str, *means: float) -> list[Summary]:

@@ -6,8 +6,8 @@ from typing import NamedTuple, TypeAlias
 
 from autofgl.errors import UserError
 from autofgl.experiments.curves import mean_curve
-from autofgl.experiments.plan import ChartKind, Figure, Setting, Table, Variant
-from autofgl.experiments.summary import FigureLine, TableCell
+from autofgl.experiments.plan import ChartKind, Figure, Leaderboard, Setting, Table, Variant
+from autofgl.experiments.summary import FigureLine, Summary, TableCell
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.charts import Chart, Series
 from autofgl.report.charts.network import draw_network
@@ -115,6 +115,37 @@ def _by_level(
         whole_x=not numeric,
         note=_SPREAD,
     )
+
+
+def cut_charts(board: Leaderboard, columns: Mapping[str, Sequence[Summary]]) -> list[Chart]:
+    """Test accuracy of all methods over the cuts of each dataset; none for a single cut."""
+    groups: dict[str, list[Setting]] = {}
+    for setting in board.settings:
+        groups.setdefault(setting.dataset or "", []).append(setting)
+    labels = list(dict.fromkeys(board.entries.values()))
+    return [
+        _cut_chart(name, cuts, labels, columns) for name, cuts in groups.items() if len(cuts) > 1
+    ]
+
+
+def _cut_chart(
+    name: str,
+    cuts: Sequence[Setting],
+    labels: Sequence[str],
+    columns: Mapping[str, Sequence[Summary]],
+) -> Chart:
+    series = []
+    for at, label in enumerate(labels):
+        shift = (at - (len(labels) - 1) / 2) * min(0.12, 0.6 / len(labels))
+        points = [
+            (place + shift, *cell.whisker("test_accuracy"))
+            for place, cut in enumerate(cuts)
+            for cell in columns[cut.name]
+            if cell.variant.label == label and cell.runs
+        ]
+        series.append(Series.of(label, points, joined=False))
+    levels = partial(_level_name, [cut.level for cut in cuts])
+    return Chart(f"{name}: test accuracy", "cut", series, percent, levels, note=_SPREAD)
 
 
 def _level_name(levels: Sequence[str], place: float) -> str:

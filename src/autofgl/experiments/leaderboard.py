@@ -15,13 +15,14 @@ from typing import Any
 
 from scipy import stats
 
+from autofgl.experiments.charts import cut_charts
 from autofgl.experiments.digests import SigningKey, folder_digest
 from autofgl.experiments.pages import csv_text, json_text, page_header
 from autofgl.experiments.plan import Leaderboard, Options, Run, Setting
 from autofgl.experiments.ranking import LEVEL, differences
 from autofgl.experiments.runner import Pages
 from autofgl.experiments.summary import Figures, Summary, summarize
-from autofgl.report.charts.figures import Cells, table
+from autofgl.report.charts.figures import Cells, chart_grid, charts_svg, table
 from autofgl.report.numbers import NOTHING, bytes_, percent, seconds
 from autofgl.report.page import Content, Section, element, page
 from autofgl.runs.folder import Result, RunFolder
@@ -53,7 +54,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class LeaderboardPages(Pages):
-    """``leaderboard.json``, ``leaderboard.csv`` and ``leaderboard.html``."""
+    """``leaderboard.json``, ``.csv``, ``.html``, and ``.svg`` once there is something to draw."""
 
     experiment: Leaderboard
     key: SigningKey | None = None  #: that signs every row
@@ -66,7 +67,7 @@ class LeaderboardPages(Pages):
             (
                 cell.variant.label,
                 cell.setting.dataset,
-                cell.setting.partition,
+                cell.setting.level,
                 seed,
                 *(run[key] for key in _CSV_KEYS),
             )
@@ -75,10 +76,13 @@ class LeaderboardPages(Pages):
             for seed, run in cell.runs.items()
         )
         head = ("method", "dataset", "partition", "seed", *_CSV_KEYS)
+        charts = cut_charts(board, cells)
+        drawn = {"leaderboard.svg": charts_svg([charts])} if charts else {}
         return {
             "leaderboard.json": json_text(self._signed(_json(board, options, cells))),
             "leaderboard.csv": csv_text(head, rows),
             "leaderboard.html": _html(board, options, cells),
+            **drawn,
         }
 
     def _signed(self, content: dict[str, Any]) -> dict[str, Any]:
@@ -194,7 +198,7 @@ def _json(
             {
                 "method": cell.variant.label,
                 "dataset": cell.setting.dataset,
-                "partition": cell.setting.partition,
+                "partition": cell.setting.level,
                 "seed": seed,
                 **run,
             }
@@ -213,9 +217,9 @@ def _json(
 
 def _html(board: Leaderboard, options: Options, cells: Mapping[str, list[Summary]]) -> str:
     columns = list(cells.values())
-    ranks = mean_ranks(columns)
+    ranks, charts = mean_ranks(columns), cut_charts(board, cells)
     sections = [
-        Section("Test accuracy", _accuracies(board, cells, ranks)),
+        Section("Test accuracy", [*_accuracies(board, cells, ranks), chart_grid(charts)]),
         *(
             Section(setting.label, _setting_table(cells[setting.name]))
             for setting in board.settings

@@ -316,8 +316,9 @@ def make_leaderboard(
     tune: Sequence[str] = (),
     budgeted: bool = False,
 ) -> Leaderboard:
-    """A leaderboard of methods such as ``fedavg:sharing=personal``; ``tune`` has values to choose
-    from by validation nodes, such as ``lr=0.01,0.03``, for every method that reads the setting.
+    """A leaderboard of methods such as ``fedavg:sharing=personal`` on cuts such as ``metis`` and
+    ``dirichlet:dirichlet_beta=0.1``; ``tune`` has values to choose from by validation nodes, such
+    as ``lr=0.01,0.03``, for every method that reads the setting.
 
     Raises:
         UserError: Something of it is unknown, or a method is there twice.
@@ -335,14 +336,29 @@ def make_leaderboard(
                 raise UserError(f"'{method}' is there twice: give its settings, as in fedavg:lr=1")
             variants.append(made)
             entries[made.name] = one.label
-    places = [
-        Setting(f"{dataset}-{cut}".replace(":", "-"), f"{dataset}, {cut}", dataset, clients, cut)
-        for dataset in datasets
-        for cut in partitions
-    ]
+    places = [_cut_setting(dataset, cut, clients) for dataset in datasets for cut in partitions]
     complete = _with_common(variants, settings or {})
     about = f"{len(methods)} methods, {clients} clients"
     return Leaderboard("leaderboard", about, places, complete, entries=entries)
+
+
+def _cut_setting(dataset: str, text: str, clients: int) -> Setting:
+    """A dataset in a cut, which may have settings of its own: ``labels:clients=3``."""
+    from autofgl.config import parse_settings
+    from autofgl.graphs.catalog import PartitionSettings
+
+    cut, _, own = text.partition(":")
+    settings = parse_settings([pair for pair in own.split(",") if pair])
+    for key in settings:
+        known = [*PartitionSettings.model_fields, "clients"]
+        if key not in known:
+            raise unknown_name("setting of a partition", key, known)
+    level = " ".join([cut, *(str(value) for value in settings.values())])
+    number = settings.pop("clients", clients)
+    name = re.sub(r"[^a-z0-9.=-]+", "-", f"{dataset}-{text}".lower())
+    group = dataset.replace(":", "-")
+    label = f"{dataset}, {level}"
+    return Setting(name, label, dataset, number, cut, settings, group=group, level=level)
 
 
 def _choices(text: str) -> tuple[str, list[str]]:
