@@ -55,27 +55,30 @@ def test_a_resumed_run_equals_an_undisturbed_one(
     assert same(second, whole)
 
 
+@pytest.mark.parametrize("secure", ["shares", pytest.param("ckks", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("way", [name for name in SUMS if name != "common"])
 def test_secure_sums_give_the_plain_run(
-    way: str, aggregate: str, small_clients: list[ClientGraph]
+    way: str, aggregate: str, secure: str, small_clients: list[ClientGraph]
 ) -> None:
     settings = {**QUICK, "sharing": way, "aggregate": aggregate}
-    methods = [make("fedavg", small_clients, secure=how, **settings) for how in ("none", "shares")]
-    plain, secure = ([rounds(one, 6), one.finish()] for one in methods)
-    for one, other in zip(plain[0], secure[0], strict=True):
+    methods = [make("fedavg", small_clients, secure=how, **settings) for how in ("none", secure)]
+    plain, summed = ([rounds(one, 6), one.finish()] for one in methods)
+    for one, other in zip(plain[0], summed[0], strict=True):
         assert other["val_loss"] == pytest.approx(one["val_loss"], abs=1e-3)
-    assert secure[1].per_client == [{"name": client.name} for client in small_clients]
+    assert summed[1].test_accuracy == pytest.approx(plain[1].test_accuracy, abs=0.02)
+    assert summed[1].per_client == [{"name": client.name} for client in small_clients]
 
 
+@pytest.mark.parametrize("secure", ["shares", "shares-additive", "ckks"])
 @pytest.mark.parametrize("way", NEEDS_NONE)
 def test_what_shows_single_models_is_refused_under_a_secure_mode(
-    way: str, small_clients: list[ClientGraph]
+    way: str, secure: str, small_clients: list[ClientGraph]
 ) -> None:
     settings = FederatedSettings(sharing=way)
     FedAvg.check(small_clients, settings, "none")
     with pytest.raises(UserError, match=f"sharing={way} shows the server every client's weights"):
-        FedAvg.check(small_clients, settings, "shares")
+        FedAvg.check(small_clients, settings, secure)
 
 
 @pytest.mark.parametrize("way", sorted(WAYS_OF_SHARING.keys() - {"common", "across"}))

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,6 +15,7 @@ from operators import figures
 import autofgl
 from autofgl.federation.engines.nvflare.processes import Loopback, running
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.sharing.ways import WAYS_OF_SHARING
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +23,7 @@ SEARCH = {
     "layers": 2, "hidden": 8, "population": 8, "codes_per_step": 4, "weight_steps": 1,
     "generations": 3, "warmup": 1, "trials": 0, "finalists": 1, "rounds": 4,
 }  # fmt: skip
+BEFORE_AVERAGING = {"aggregate": "parameters", "evaluate": "local-before-averaging"}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +46,14 @@ def sites(
         ("fedavg", "none", {"rounds": 4, "sharing": "across", "model": "sgc", "share": "all"}),
         ("fl-agcns", "none", SEARCH),
         ("fedgraph", "none", {"rounds": 3}),
+        *(
+            ("fedavg", "none", {"rounds": 3, "sharing": way})
+            for way in WAYS_OF_SHARING
+            if way not in ("common", "across")
+        ),
+        ("fedavg", "shares", {"rounds": 3, "sharing": "personal", "compare_alone": True}),
+        ("fedavg", "ckks", {"rounds": 2, "sharing": "head", "aggregate": "parameters"}),
+        ("fedavg", "none", {**BEFORE_AVERAGING, "rounds": 3}),
     ],
 )
 def test_sites_equal_threads(
@@ -53,7 +64,7 @@ def test_sites_equal_threads(
     secure: str,
     settings: dict[str, Any],
 ) -> None:
-    here, there = tmp_path / "here", tmp_path / f"there-{method}-{secure}"
+    here, there = tmp_path / "here", tmp_path / f"there-{uuid4().hex}"  # it names the run
     autofgl.run(method, small_clients, secure=secure, out=here, **settings)
     coordinate(configure(method, secure, **settings), deployment(sites), there)
     assert figures(there) == figures(here)
