@@ -129,3 +129,30 @@ def test_a_killed_study_goes_on_and_equals_an_undisturbed_one(tmp_path: Path) ->
     assert figures(cut)["top"] == figures(whole)["top"], f"killed at round {at}"
     after = [row["wall_s"] for row in read_history(cut / "history.jsonl")][: len(before)]
     assert after == before, "trials that were over were not repeated"
+
+
+@pytest.mark.slow
+def test_a_killed_leaderboard_goes_on_and_equals_an_undisturbed_one(tmp_path: Path) -> None:
+    """Finished cells are kept, the one that was killed resumes, and the signed rows are right."""
+    words = ["leaderboard", "separate", "fedavg:sharing=personal", "--datasets", "synthetic"]
+    words += ["--partitions", "metis", "--clients", "3", "--seeds", "2", "--sign"]
+    words += [str(tmp_path / "key.pem"), "--set", "nodes=300", "rounds=40", "checkpoint_every=5"]
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    finish(start([*words, "--out", str(whole)]), 0)
+    process = start([*words, "--out", str(cut)])
+    cells = cut / "synthetic-metis"
+    wait_for_round(process, cells / "fedavg_sharing=personal" / "seed-0", 12)
+    process.send_signal(signal.SIGKILL)
+    finish(process, -signal.SIGKILL)
+    kept = (cells / "separate" / "seed-0" / "result.json").read_bytes()
+    finish(start([*words, "--out", str(cut)]), 0)
+    assert (cells / "separate" / "seed-0" / "result.json").read_bytes() == kept
+    finish(start(["leaderboard", "--verify", "--out", str(cut)]), 0)
+
+    def rows(out: Path) -> list[dict[str, object]]:
+        loose = {"wall_s", "bytes", "bytes_up", "bytes_down", "digest", "signature"}
+        every = json.loads((out / "leaderboard.json").read_text())["rows"]
+        return [{key: row[key] for key in row if key not in loose} for row in every]
+
+    assert rows(cut) == rows(whole)
+    assert len(rows(cut)) == 4
