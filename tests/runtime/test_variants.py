@@ -14,6 +14,7 @@ from autofgl.methods.fl_agcns.settings import (
 from autofgl.runtime.federated_settings import FederatedSettings
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.variants import (
+    CONSISTENT_RATE,
     DROPOUTS,
     LEAST_DECAY,
     RATES,
@@ -58,14 +59,20 @@ def test_a_variant_differs_in_one_setting_and_validates(kind: Any, given: dict[s
             applied = one.apply(settings)
             after = {name: getattr(applied, name) for name in NAMES}
             assert after == all_settings(one, settings)
-            assert sum(after[name] != before[name] for name in NAMES) == 1
+            different = {name for name in NAMES if after[name] != before[name]}
+            if "consistency" in different:
+                assert after["lr"] == max(before["lr"], CONSISTENT_RATE), "it begins slowly"
+                different.discard("lr")
+            assert len(different) == 1
             assert one.network == NETWORK.network
 
 
 def test_a_step_in_every_direction_by_hand() -> None:
     settings = FederatedSettings(lr=0.01, weight_decay=1e-3, dropout=0.5, hidden=64)
     found: dict[str, set[Any]] = {}
-    for one in variants(NETWORK, settings):
+    unlabeled, *alone = sorted(variants(NETWORK, settings), key=lambda one: -len(one.settings))
+    assert unlabeled.settings == {"consistency": 1.0, "lr": CONSISTENT_RATE}
+    for one in alone:
         ((name, value),) = one.settings.items()
         found.setdefault(name, set()).add(value)
     assert found["normalize_features"] == {False, True}, "rows of length 1 are the run's own"
@@ -88,11 +95,11 @@ def test_no_decay_is_not_decoupled_and_has_one_step() -> None:
 @pytest.mark.parametrize("rate", [1e-3, 2e-3, 0.01, 0.2, 0.3])
 def test_steps_stay_within_their_bounds(rate: float) -> None:
     for one in variants(NETWORK, FLAGCNSSettings(lr=rate)):
-        ((name, value),) = one.settings.items()
-        if name == "lr":
-            assert RATES[0] <= float(value) <= RATES[1]
-        if name in ("dropout", "hidden"):
-            assert value in (DROPOUTS if name == "dropout" else WIDTHS)
+        for name, value in one.settings.items():
+            if name == "lr":
+                assert RATES[0] <= float(value) <= RATES[1]
+            if name in ("dropout", "hidden"):
+                assert value in (DROPOUTS if name == "dropout" else WIDTHS)
 
 
 @pytest.mark.parametrize("recipe", KNOWN, ids=str)

@@ -18,6 +18,8 @@ RATES = (1e-3, 0.3)
 DROPOUTS = (0.0, 0.2, 0.5, 0.7, 0.85)
 #: Widths to choose from, next to each other.
 WIDTHS = (16, 32, 64, 128, 256)
+#: Training with unlabeled nodes begins slowly, and bears this rate at least.
+CONSISTENT_RATE = 0.03
 #: A decay of nothing is followed by this one.
 LEAST_DECAY = 5e-5
 
@@ -36,7 +38,10 @@ def changes(recipe: Recipe, settings: TrainSettings) -> Iterator[dict[str, Any]]
     rate, decay, dropout, width = map(value, ("lr", "weight_decay", "dropout", "hidden"))
     scalings = [how for how in ("unit", False, True) if how != value("normalize_features")]
     yield {"normalize_features": scalings[0]}
-    yield {"consistency": 0.0 if value("consistency") else 1.0}
+    if value("consistency"):
+        yield {"consistency": 0.0}
+    else:
+        yield {"consistency": 1.0, "lr": max(rate, CONSISTENT_RATE)}
     yield from ({"dropout": one} for one in _beside(DROPOUTS, dropout)[::-1])
     yield {"weight_decay": round(4 * decay, 12) if decay else LEAST_DECAY}
     yield {"weight_decay": round(decay / 4, 12)} if decay > LEAST_DECAY else {"weight_decay": 0.0}

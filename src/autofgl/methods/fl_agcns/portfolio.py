@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from autofgl.errors import UserError
 from autofgl.nn.space import Genotype, Space
 from autofgl.runtime.recipe import Recipe
+from autofgl.runtime.variants import CONSISTENT_RATE
 
 #: Fixed networks, those that cost little first. SGC has no hidden layer and needs a larger rate
 #: (Wu et al., 2019). GRAND is made for training with unlabeled nodes, which suits APPNP too: both
-#: overfit less, and bear more decay. The others train as the run does.
-CONSISTENT: dict[str, bool | int | float | str] = {"weight_decay": 2e-3, "consistency": 1.0}
+#: overfit less, and bear more decay; at the usual rate they would begin so slowly that a race drops
+#: them. The others train as the run does.
+CONSISTENT: dict[str, bool | int | float | str] = {
+    "lr": CONSISTENT_RATE, "weight_decay": 5e-3, "consistency": 1.0
+}  # fmt: skip
 FIXED = (
     Recipe(network="sgc", settings={"lr": 0.2, "weight_decay": 1e-5, "dropout": 0.0}),
     Recipe(network="appnp"),
