@@ -8,8 +8,10 @@ BANKS = ("north", "south", "west")
 _KINDS = ("private", "business", "savings")
 
 
-def write_banks(folder: Path, accounts: int = 60, seed: int = 0, fraud: float = 0.2) -> None:
-    """``NAME_nodes.csv`` and ``NAME_edges.csv`` for each bank."""
+def write_banks(
+    folder: Path, accounts: int = 60, seed: int = 0, fraud: float = 0.2, abroad: float = 0.0
+) -> None:
+    """``NAME_nodes.csv`` and ``NAME_edges.csv`` for each bank; a share of payments goes abroad."""
     for number, bank in enumerate(BANKS):
         chance = random.Random(seed * 10 + number)
         rows = [_account(bank, index, chance, fraud) for index in range(accounts)]
@@ -20,7 +22,11 @@ def write_banks(folder: Path, accounts: int = 60, seed: int = 0, fraud: float = 
         for row in rows:
             for _ in range(3):
                 among = bad if row[-1] == "yes" and chance.random() < 0.8 else [r[0] for r in rows]
-                links.append([row[0], chance.choice(among), f"{chance.uniform(1, 500):.2f}"])
+                to = chance.choice(among)
+                if abroad and chance.random() < abroad:
+                    other = chance.choice([name for name in BANKS if name != bank])
+                    to = f"{other}-{chance.randrange(accounts):04d}"
+                links.append([row[0], to, f"{chance.uniform(1, 500):.2f}"])
         _write(folder / f"{bank}_edges.csv", ["from", "to", "amount"], links)
 
 

@@ -27,12 +27,13 @@ ALLOWED: dict[str, set[str]] = {
     "methods": BASE | {"runtime", "sharing"},
     "audit": BASE - {"search"} | {"runtime", "sharing"},
     "runs": {"graphs", "federation", "nn", "tasks", "methods", "runtime"},
+    "matching": {"graphs", "federation", "secure"},
     "tables": {"graphs", "runs"},
     "report": {"runs", "nn", "methods"},
     "experiments": {"report", "runs", "methods", "runtime", "graphs", "nn", "config", "api"},
     "sites": {
         "graphs", "federation", "methods", "runtime", "secure", "runs", "config", "execution",
-        "tables", "report",
+        "tables", "report", "matching",
     },
 }  # fmt: skip
 
@@ -43,6 +44,7 @@ ONLY_IN = {
     "pandas": set(),
     "polars": set(),
     "pyarrow": {"tables/table.py"},
+    "private_set_intersection": {"matching/intersection.py"},
     "onnxruntime": {"runs/convert.py"},
     "tensorboard": {"runs/loop.py"},
     "msgpack": {"federation/payload.py"},

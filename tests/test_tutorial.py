@@ -44,6 +44,7 @@ def test_own_graphs_in_ten_minutes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_from_tables_to_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (TUTORIAL.parent / "tables.md").read_text()
     monkeypatch.chdir(tmp_path)
@@ -52,21 +53,26 @@ def test_from_tables_to_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "make_banks.py").write_text(script[1])
     runpy.run_path("make_banks.py")
     found = commands(text)
-    assert [words[0] for words in found] == ["import"] * 6 + ["run", "predict", "predict", "export"]
+    first = ["import"] * 6 + ["match", "auto"]
+    assert [words[0] for words in found] == [*first, "predict", "predict", "export"]
     for words in found:
         with pytest.raises(SystemExit) as stopped:
             main(words)
         assert stopped.value.code == 0, words
     result = json.loads((tmp_path / "runs/fraud/result.json").read_text())
-    assert result["metrics"]["test"]["auroc"] > 0.8
-    with (tmp_path / "west.csv").open(newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    rows.sort(key=lambda row: -float(row["probability_yes"]))
-    with (tmp_path / "west_nodes.csv").open(newline="") as stream:
-        truth = {row["account"]: row["fraud"] for row in csv.DictReader(stream)}
-    assert len(rows) == len(truth)
-    first = [truth[row["account"]] for row in rows[:30]]
-    assert first.count("yes") > 10, "of 3 % there would be one"
+    assert result["metrics"]["test"]["auroc"] > 0.75
+    certificate = json.loads((tmp_path / "runs/fraud/certificate.json").read_text())
+    assert {"alone", "fedavg", "fixed"} <= certificate["comparisons"].keys()
+    for bank in ("north", "south", "west"):
+        with (tmp_path / f"{bank}.predictions.csv").open(newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        rows.sort(key=lambda row: -float(row["probability_yes"]))
+        with (tmp_path / f"{bank}_nodes.csv").open(newline="") as stream:
+            truth = {row["account"]: row["fraud"] for row in csv.DictReader(stream)}
+        assert {row["account"] for row in rows} == truth.keys()
+        listed = [truth[row["account"]] for row in rows[:30]]
+        assert listed.count("yes") >= 8, "of 3 % there would be one"
+    assert (tmp_path / "west.csv").is_file()
     assert (tmp_path / "runs/fraud/export/MODEL_CARD.md").is_file()
 
 
@@ -94,7 +100,7 @@ def test_every_command_of_the_pages_is_known() -> None:
         "methods",
         "audit",
     }
-    known |= {"datasets", "site", "import", "export", "leaderboard"}
+    known |= {"datasets", "site", "import", "export", "leaderboard", "match"}
     for path in (*TUTORIAL.parents[1].rglob("*.md"), TUTORIAL.parents[2] / "README.md"):
         for word in re.findall(r"`autofgl ([a-z]+)", path.read_text()):
             assert word in known, (path, word)

@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("auto", epilog=run.AUTO_EXAMPLE)(run.auto_command)
 app.command("run", epilog=run.RUN_EXAMPLE)(run.run_command)
 app.command("import", epilog=tables.IMPORT_EXAMPLE)(tables.import_command)
+app.command("match", epilog=tables.MATCH_EXAMPLE)(tables.match_command)
 app.command("predict", epilog=predict.PREDICT_EXAMPLE)(predict.predict_command)
 app.command("export", epilog=export.EXPORT_EXAMPLE)(export.export_command)
 app.command("diagnose", epilog="Example: autofgl diagnose runs/search")(run.diagnose_command)

@@ -121,7 +121,9 @@ def _ask_owner() -> tuple[dict[str, str | None], dict[str, int | None]]:
     methods = typer.prompt("Methods that may run, separated by commas", default="")
     secure = typer.prompt("Secure modes that may be used", default=", ".join(strict.secure))
     fewest = typer.prompt("Fewest sites in a run and in a sum", strict.min_parties, type=int)
-    question = "Settings that show more than sums (collect_models, share=all, mode=threshold)"
+    question = (
+        "Settings that show more than sums (collect_models, share=all, mode=threshold, match)"
+    )
     allow = typer.prompt(question, default="")
     rounds = typer.prompt("Most rounds of a run", strict.max_rounds, type=int)
     size = typer.prompt("Most parameters of a network", strict.max_parameters, type=int)
@@ -183,6 +185,19 @@ def submit_command(
 
         target = out or Path("runs") / f"{run.stem}-{time.strftime('%Y%m%d-%H%M%S')}"
         show_result(submit_run(run, kits, target, console()))
+
+
+@app.command("match", epilog="Example: autofgl site match --kits kits")
+def match_command(kits: _Kits = Path("kits")) -> None:
+    """Find the edges between all sites, and write them into the sites' graph files.
+
+    Call it on the server's machine, before a run. The policy of each site has to allow it
+    (allow: [match]). Each site's log says what was found.
+    """
+    from autofgl.sites.match import match_sites
+
+    for name, count in match_sites(kits, show_line).items():
+        show_line(f"{name}: {count:,} edges to other sites")
 
 
 @app.command("doctor", epilog="Example: autofgl site doctor --kit north --graph own.npz")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 IMPORT_EXAMPLE = (
     "Example: autofgl import north_nodes.csv north_edges.csv --schema schema.yaml --out north.npz"
 )
+MATCH_EXAMPLE = "Example: autofgl match north.npz south.npz west.npz"
 #: Rows that were left out, as the terminal lists them; a file beside the graph has all.
 _LISTED = 20
 
@@ -76,6 +77,10 @@ def import_command(
         ),
     ] = None,
     directed: Annotated[bool, typer.Option(help="Keep the direction of edges.")] = False,
+    external: Annotated[
+        bool,
+        typer.Option(help="Edges may lead to ids of other sites; autofgl match finds them."),
+    ] = False,
     unlabeled: Annotated[bool, typer.Option(help="This site has no labels.")] = False,
     skip_bad_rows: Annotated[
         bool, typer.Option(help="Leave rows out that are refused, and list them.")
@@ -87,6 +92,7 @@ def import_command(
     said |= {"time": time, "val_from": val_from, "test_from": test_from}
     columns: dict[str, Any] = {key: value for key, value in said.items() if value is not None}
     columns |= {"directed": True} if directed else {}
+    columns |= {"external": True} if external else {}
     columns |= {"kinds": _kinds(as_)} if as_ else {}
     if schema is not None and write_schema is not None:
         raise UserError("give --schema to import by it, or --write-schema to make or extend it")
@@ -110,6 +116,23 @@ def import_command(
         show_line("nothing was written (--dry-run)")
         return
     show_line(f"written: {', '.join(map(str, imported.save(target_file)))}")
+
+
+def match_command(
+    graphs: Annotated[list[Path], typer.Argument(help="Graph files made by autofgl import.")],
+) -> None:
+    """Find the edges between graph files of this machine, and write them as boundaries.
+
+    Each file takes part as a site of its own would with autofgl site match.
+    """
+    from autofgl.matching.server import match_files
+
+    told: dict[str, list[str]] = {path.stem: [] for path in graphs}
+    edges = match_files(graphs, lambda name, line: told[name].append(line))
+    for path, count in zip(graphs, edges.values(), strict=True):
+        for line in told[path.stem]:
+            show_line(f"{path.stem}: {line}")
+        show_line(f"written: {path}, {count:,} edges to other sites")
 
 
 def _kinds(pairs: list[str]) -> dict[str, str]:

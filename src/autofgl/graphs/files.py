@@ -11,11 +11,11 @@ import scipy.sparse as sp
 
 from autofgl.atomic import replacing
 from autofgl.errors import GraphError, UserError
-from autofgl.graphs.client_graph import MASKS, ClientGraph
+from autofgl.graphs.client_graph import MASKS, Boundary, ClientGraph
 from autofgl.graphs.edges import tell_about_edges
 from autofgl.graphs.fields import BOUNDARY_KEYS, CSR, as_federation, read_file, with_owners
 from autofgl.graphs.objects import ClientsLike, GraphLike, as_graph, take_clients
-from autofgl.graphs.origin import ORIGIN_KEYS, Origin, common_schema
+from autofgl.graphs.origin import Origin, common_schema
 from autofgl.graphs.validation import validate_clients, validate_graph
 
 
@@ -39,8 +39,16 @@ def save_with_origin(
     arrays = _arrays(graph)
     if not split:
         arrays = {key: value for key, value in arrays.items() if key not in MASKS}
-    origins = (np.array(origin.names, np.str_), np.array(origin.schema, np.str_))
-    _write(path, arrays | dict(zip(ORIGIN_KEYS, origins, strict=True)))
+    _write(path, arrays | origin.arrays())
+
+
+def replace_boundary(path: str | Path, boundary: Boundary) -> None:
+    """Give a ``.npz`` graph file another boundary; all else in it stays as it is."""
+    path = Path(path)
+    _check_ending(path)
+    with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files if not key.startswith("boundary_")}
+    _write(path, arrays | _boundary_arrays(boundary))
 
 
 def _check_ending(path: Path) -> None:
@@ -63,16 +71,21 @@ def _arrays(graph: ClientGraph) -> dict[str, Any]:
         **{key: getattr(graph, key) for key in ("edge_index", "y", *MASKS, "node_id")},
         "classes": np.int64(graph.classes),
     }
-    if len(graph.boundary):
-        arrays |= {key: getattr(graph.boundary, key.partition("_")[2]) for key in BOUNDARY_KEYS}
-        arrays["boundary_owner"] = np.array(graph.boundary.owners, np.str_)[graph.boundary.owner]
-        if graph.boundary.weight is not None:
-            arrays["boundary_weight"] = graph.boundary.weight
+    arrays |= _boundary_arrays(graph.boundary)
     if graph.edge_weight is not None:
         arrays["edge_weight"] = graph.edge_weight
     if graph.directed:
         arrays["directed"] = np.bool_(True)
     return arrays
+
+
+def _boundary_arrays(boundary: Boundary) -> dict[str, Any]:
+    """What a graph file has of a boundary; nothing of an empty one."""
+    if not len(boundary):
+        return {}
+    arrays = {key: getattr(boundary, key.partition("_")[2]) for key in BOUNDARY_KEYS}
+    arrays["boundary_owner"] = np.array(boundary.owners, np.str_)[boundary.owner]
+    return arrays if boundary.weight is None else arrays | {"boundary_weight": boundary.weight}
 
 
 def save_graphs(folder: str | Path, clients: ClientsLike) -> list[Path]:

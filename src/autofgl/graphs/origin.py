@@ -1,28 +1,39 @@
-"""What a graph file keeps of the tables that it was made from: names of nodes, and the schema.
+"""What a graph file keeps of the tables that it was made from.
 
-Both stay beside the graph and are no part of it: no network sees them, and nothing of them leaves
-a site. They are keys of the ``.npz`` file: ``node_name`` str [n] and ``table_schema``, one text.
+These are the names of nodes, the schema, and edges whose other end is another site's. They stay
+beside the graph and are no part of it: no network sees them, and no run takes them off a site. They
+are keys of the ``.npz`` file: ``node_name`` str [n], ``table_schema``, one text, and those of
+:mod:`autofgl.graphs.external`.
 """
 
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from autofgl.errors import GraphError
+from autofgl.graphs.external import EXTERNAL_KEYS, ExternalEdges
 
 NAME_KEY, SCHEMA_KEY = "node_name", "table_schema"
 #: The keys of graph files that are kept and do not make the graph.
-ORIGIN_KEYS = (NAME_KEY, SCHEMA_KEY)
+ORIGIN_KEYS = (NAME_KEY, SCHEMA_KEY, *EXTERNAL_KEYS)
 
 
 class Origin(NamedTuple):
-    """Names of the nodes in a graph file, and the text of its schema; empty where there is none."""
+    """Names of the nodes in a graph file, the text of its schema, and edges that lead elsewhere;
+    empty where there is none.
+    """
 
     names: tuple[str, ...] = ()
     schema: str = ""
+    external: ExternalEdges = ExternalEdges.none()
+
+    def arrays(self) -> dict[str, Any]:
+        """What a graph file keeps."""
+        names, schema = np.array(self.names, np.str_), np.array(self.schema, np.str_)
+        return {NAME_KEY: names, SCHEMA_KEY: schema, **self.external.arrays()}
 
 
 def read_origin(path: str | Path) -> Origin:
@@ -34,11 +45,13 @@ def read_origin(path: str | Path) -> Origin:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             names = archive[NAME_KEY] if NAME_KEY in archive.files else np.array([], np.str_)
             schema = archive[SCHEMA_KEY] if SCHEMA_KEY in archive.files else np.array("")
+            edges = {key: archive[key] for key in EXTERNAL_KEYS if key in archive.files}
     except Exception as error:  # a hostile file may make NumPy raise anything
         raise GraphError(f"{path}: its names of nodes cannot be read") from error
     if (names.dtype.kind, names.ndim, schema.dtype.kind, schema.ndim) != ("U", 1, "U", 0):
         raise GraphError(f"{path}: '{NAME_KEY}' must be str [n], '{SCHEMA_KEY}' one text")
-    return Origin(tuple(names.tolist()), str(schema))
+    external = ExternalEdges.of_arrays(str(path), edges, len(names))
+    return Origin(tuple(names.tolist()), str(schema), external)
 
 
 def schema_digest(path: str | Path) -> str:

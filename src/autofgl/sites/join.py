@@ -33,7 +33,7 @@ from autofgl.methods.catalog import find_method
 from autofgl.plugins import find, hand_over
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.specs import own_code
-from autofgl.sites.policy import CLOSED, Policy
+from autofgl.sites.policy import CLOSED, MATCH, Policy
 from autofgl.version import __version__
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ class LocalSite:
     def build(self, payload: Payload, context: Context) -> Party:
         """The party that the server asks for, if the policy and the method allow it."""
         policy = self._policy
+        if payload.get("task") == MATCH:
+            return self._matcher(context)
         with _reason_for_the_server():
             asked = validated(_RunRequest, dict(payload), "opening: ")
             policy.check_method(asked.method, asked.secure)
@@ -138,6 +140,17 @@ class LocalSite:
                   len(context.parties), asked.secure)  # fmt: skip
         kept = KeptHere(folder, self._config.name, f"{asked.method}, secure sums {asked.secure}")
         return PolicedParty(party, run.check_recipe, sent, kept)
+
+    def _matcher(self, context: Context) -> Party:
+        """A site's part of a matching, which writes into its own graph file at the end."""
+        from autofgl.matching.client import Matcher
+
+        self._policy.check_matching()
+        self._policy.check_parties(context.parties, self._config.sites)
+        with _reason_for_the_log("it cannot match"):
+            party = Matcher(Path(self._config.graph), context, _log.info)
+        _log.info("matching with %s", ", ".join(context.parties))
+        return party
 
     def _provide(self, settings: Any) -> None:
         """Have what the settings name from outside stand for this site's own code, if allowed."""

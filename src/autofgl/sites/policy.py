@@ -33,6 +33,8 @@ _log = logging.getLogger("autofgl.site")
 POLICY_FILE = "policy.yaml"
 #: What the server learns of a site whose owner has not said yet what it takes part in.
 CLOSED = "policy: nothing is allowed here yet: the owner of the site says what, autofgl site init"
+#: What ``allow`` lists where sites may look for the ids that they have in common.
+MATCH = "match"
 
 #: Characters of a reason: parts of it may be the server's own words.
 _LONGEST_REASON = 300
@@ -66,7 +68,8 @@ class Policy(BaseModel):
     network or model), sharing=across (embeddings of nodes, to sites that share an edge with them;
     auto goes without if it is not allowed), share=all (rows from which features can be rebuilt),
     backward (gradients from which labels of nodes next to another site's can be read),
-    mode=threshold (graphfl-ga: whether its accuracy is below the threshold)."""
+    mode=threshold (graphfl-ga: whether its accuracy is below the threshold), match (autofgl site
+    match: to each other site, which of the ids that it asks for are here, and edges to them)."""
     max_rounds: int = Field(default=20_000, ge=0)
     """Rounds of a run, its search included."""
     max_parameters: int = Field(default=20_000_000, ge=0)
@@ -114,6 +117,11 @@ class Policy(BaseModel):
             raise _refuse("methods", f"'{name}' is not allowed", self.methods)
         if secure not in self.secure:
             raise _refuse("secure", f"'{secure}' is not allowed", self.secure)
+
+    def check_matching(self) -> None:
+        """Refuse to look for common ids unless it is allowed by name."""
+        if MATCH not in self.allow:
+            raise _refuse("allow", f"{MATCH} is not allowed", self.allow)
 
     def own_code(self, asked: str) -> str:
         """The site's own name of a network or layer that a run asks for: paths may differ, names of

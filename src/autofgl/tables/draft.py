@@ -38,6 +38,7 @@ def draft_schema(
     val_from: str = "",
     test_from: str = "",
     directed: bool = False,
+    external: bool = False,
     kinds: Mapping[str, str] | None = None,
 ) -> Schema:
     """The schema that tables suggest; what is named comes before what is guessed.
@@ -51,6 +52,7 @@ def draft_schema(
         time: Column of a node's time; the split is then by time.
         val_from, test_from: When validation and test begin; after 60 and 80 % of the labeled nodes.
         directed: Whether edges have a direction.
+        external: Whether an edge may lead to a node of another site, which the nodes lack.
         kinds: Kind by column, or ``drop``.
 
     Raises:
@@ -75,7 +77,8 @@ def draft_schema(
             columns[name] = measure_column(name, Column(kind), cells, nodes)
     if not columns:
         raise GraphError(f"{nodes.name}: no column is left to be a feature: add one at least")
-    schema = Schema(id, *ends, label or "", classes, weight or "", directed, columns=columns)
+    texts = (id, *ends, label or "", classes, weight or "")
+    schema = Schema(*texts, directed, external=external, columns=columns)
     return schema if not time else _with_times(schema, nodes, time, val_from, test_from)
 
 

@@ -1,7 +1,7 @@
 """From tables of nodes and edges to a client graph, row by row checked against a schema."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ from autofgl.atomic import write_text
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs.client_graph import Bools, ClientGraph, Floats, Ints
 from autofgl.graphs.edges import undirected
+from autofgl.graphs.external import ExternalEdges
 from autofgl.graphs.fields import graph_of_fields
 from autofgl.graphs.files import save_with_origin
 from autofgl.graphs.origin import Origin
@@ -35,6 +36,7 @@ class Imported:
         refused: Rows that were left out, in order.
         notes: What a user should know besides, a line each.
         by_time: Whether the split is by time; a run draws it by its seed otherwise.
+        external: Edges to nodes of other sites, which wait for ``autofgl match``.
     """
 
     graph: ClientGraph
@@ -43,11 +45,12 @@ class Imported:
     refused: tuple[BadRow, ...]
     notes: tuple[str, ...]
     by_time: bool
+    external: ExternalEdges = field(default_factory=ExternalEdges.none)
 
     def save(self, path: str | Path) -> list[Path]:
         """Write the graph file, and ``NAME.refused.csv`` if rows were left out; their paths."""
         path = Path(path)
-        origin = Origin(self.names, self.schema.to_text())
+        origin = Origin(self.names, self.schema.to_text(), self.external)
         save_with_origin(path, self.graph, origin, split=self.by_time)
         if not self.refused:
             return [path]
@@ -107,7 +110,7 @@ def import_tables(
     notes = [*_notes(node_table, edge_table, schema, part), *links.notes]
     refused = (*part.bad, *links.bad)
     by_time = part.masks is not None
-    return Imported(graph, part.names, schema, refused, tuple(notes), by_time)
+    return Imported(graph, part.names, schema, refused, tuple(notes), by_time, links.external)
 
 
 def graph_name(nodes: TableLike) -> str:
@@ -129,6 +132,7 @@ class _Nodes(NamedTuple):
 class _Edges(NamedTuple):
     ends: Ints
     weight: Floats | None
+    external: ExternalEdges
     bad: tuple[BadRow, ...]
     notes: tuple[str, ...]
 
@@ -178,7 +182,7 @@ def _bad_ids(table: DataTable, ids: Sequence[str]) -> dict[int, str]:
     for row, name in enumerate(ids):
         if is_missing(name):
             bad[row] = "the id is missing"
-        elif len(name) > _LONGEST_ID or not name.isprintable():
+        elif not _is_id(name):
             bad[row] = f"the id is no printable text of at most {_LONGEST_ID} characters"
         elif first.setdefault(name, row) != row:
             where = f"{table.unit} {table.lines[first[name]]}"
@@ -223,16 +227,15 @@ def _split(table: DataTable, schema: Schema, moments: np.ndarray, y: Ints) -> di
 def _edges(table: DataTable, schema: Schema, names: Sequence[str]) -> _Edges:
     """Ends as places among the nodes, and weights, without the rows that are refused."""
     place = {name: index for index, name in enumerate(names)}
-    ends = []
+    keys = (schema.source, schema.target)
+    cells = [table.column(key, "the column of an edge's end") for key in keys]
+    ends = np.array([[place.get(cell, -1) for cell in column] for column in cells], np.int64)
+    elsewhere = _leads_elsewhere(ends, cells) if schema.external else np.zeros(len(table), bool)
     wrong: dict[int, str] = {}
-    for key in (schema.source, schema.target):
-        cells = table.column(key, "the column of an edge's end")
-        end = np.fromiter((place.get(cell, -1) for cell in cells), np.int64, len(cells))
-        ends.append(end)
-        for row in np.flatnonzero(end < 0).tolist():
-            cell = cells[row]
-            reason = f"'{key}' is '{cell}', which is no id among the nodes"
-            wrong.setdefault(row, f"'{key}' is empty" if is_missing(cell) else reason)
+    for key, column, end in zip(keys, cells, ends, strict=True):
+        for row in np.flatnonzero((end < 0) & ~elsewhere).tolist():
+            reason = f"'{key}' is '{column[row]}', which is no id among the nodes"
+            wrong.setdefault(row, f"'{key}' is empty" if is_missing(column[row]) else reason)
     weight = None
     if schema.weight:
         weight, bad = _weights(table, schema.weight)
@@ -240,7 +243,9 @@ def _edges(table: DataTable, schema: Schema, names: Sequence[str]) -> _Edges:
             wrong.setdefault(row, reason)
     keep = np.ones(len(table), np.bool_)
     keep[list(wrong)] = False
-    index = np.stack(ends)[:, keep]
+    external = _external(cells, ends, weight, np.flatnonzero(keep & elsewhere))
+    keep &= ~elsewhere
+    index = ends[:, keep]
     if weight is not None:
         weight = weight[keep].astype(np.float32)
     refused = (*table.bad, *(table.at(row, reason) for row, reason in wrong.items()))
@@ -253,7 +258,44 @@ def _edges(table: DataTable, schema: Schema, names: Sequence[str]) -> _Edges:
     if not index.size:
         notes.append(f"{table.name}: there are no edges")
     ordered = tuple(sorted(refused, key=lambda row: row.line))
-    return _Edges(index, weight, ordered, tuple(notes))
+    if len(external):
+        notes.append(f"{table.name}: {len(external):,} edges lead to {len(set(external.name)):,} "
+                     "ids of other sites: autofgl match finds out whose")  # fmt: skip
+    return _Edges(index, weight, external, ordered, tuple(notes))
+
+
+def _leads_elsewhere(ends: Ints, cells: Sequence[Sequence[str]]) -> Bools:
+    """Rows with one end among the nodes and an id as the other one."""
+    strange = ends < 0
+    named = np.stack([~missing_cells(column) for column in cells])
+    usual = [[_is_id(cell) for cell in column] for column in cells]
+    return np.asarray(strange.any(axis=0) & ~strange.all(axis=0) & (named & usual).all(axis=0))
+
+
+def _is_id(cell: str) -> bool:
+    return len(cell) <= _LONGEST_ID and cell.isprintable()
+
+
+def _external(
+    cells: Sequence[Sequence[str]], ends: Ints, weight: np.ndarray | None, rows: Ints
+) -> ExternalEdges:
+    """The rows that lead elsewhere; weights of those that are listed repeatedly add up."""
+    edges: dict[tuple[int, str, bool], float] = {}
+    for row in rows.tolist():
+        out = bool(ends[1, row] < 0)
+        own, name = int(ends[1 - out, row]), cells[out][row]
+        edges[own, name, out] = edges.get((own, name, out), 0.0) + (
+            1.0 if weight is None else float(weight[row])
+        )
+    if not edges:
+        return ExternalEdges.none()
+    local, names, outward = zip(*edges, strict=True)
+    return ExternalEdges(
+        np.array(local, np.int64),
+        names,
+        np.array(outward, np.bool_),
+        None if weight is None else np.array(list(edges.values()), np.float32),
+    )
 
 
 def _weights(table: DataTable, key: str) -> tuple[np.ndarray, dict[int, str]]:

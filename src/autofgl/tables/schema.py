@@ -86,6 +86,7 @@ class Schema:
         source, target: Columns of an edge's ends.
         weight: Column of an edge's weight; empty if there is none.
         directed: Whether edges have a direction.
+        external: Whether an edge may lead to a node of another site, which the nodes lack.
         time: Column of a node's time, for a split by time; empty if there is none.
         val_from, test_from: When validation and test begin, in ISO 8601.
         columns: The features by column.
@@ -101,6 +102,7 @@ class Schema:
     time: str = ""
     val_from: str = ""
     test_from: str = ""
+    external: bool = False
     columns: Mapping[str, Column] = field(default_factory=dict)
 
     @property
@@ -113,8 +115,7 @@ class Schema:
         own: dict[str, Any] = {key: getattr(self, key) for key in _TEXTS if getattr(self, key)}
         if self.classes:
             own["classes"] = list(self.classes)
-        if self.directed:
-            own["directed"] = True
+        own |= {key: True for key in _FLAGS if getattr(self, key)}
         own["columns"] = {name: column.to_plain() for name, column in self.columns.items()}
         dumped = yaml.safe_dump(own, sort_keys=False, allow_unicode=True, width=100)
         return _HEADER + dumped
@@ -135,7 +136,7 @@ class Schema:
     @classmethod
     def of(cls, values: Mapping[str, Any], where: str) -> "Schema":
         """The schema of plain values; a mistake is a ``UserError``."""
-        known = {*_TEXTS, "classes", "directed", "columns"}
+        known = {*_TEXTS, *_FLAGS, "classes", "columns"}
         for key in values:
             if key not in known:
                 raise UserError(f"{where}: {unknown_name('key', str(key), known)}")
@@ -149,7 +150,7 @@ class Schema:
             key: _text(values[key], key, where) for key in _TEXTS if values.get(key) is not None
         }
         own["classes"] = _list(values.get("classes") or [], "classes", where)
-        own["directed"] = _flag(values.get("directed", False), "directed", where)
+        own |= {key: _flag(values.get(key, False), key, where) for key in _FLAGS}
         own["columns"] = {
             str(name): _column(given, f"{where}: column '{name}'")
             for name, given in columns.items()
@@ -158,6 +159,7 @@ class Schema:
 
 
 _TEXTS = ("id", "label", "source", "target", "weight", "time", "val_from", "test_from")
+_FLAGS = ("directed", "external")
 
 
 def _column(given: Any, where: str) -> Column:
