@@ -62,7 +62,7 @@ def test_from_tables_to_predictions(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     result = json.loads((tmp_path / "runs/fraud/result.json").read_text())
     assert result["metrics"]["test"]["auroc"] > 0.75
     certificate = json.loads((tmp_path / "runs/fraud/certificate.json").read_text())
-    assert {"alone", "fedavg", "fixed"} <= certificate["comparisons"].keys()
+    assert {"alone", "fedavg", "fixed"} <= certificate["against"].keys()
     for bank in ("north", "south", "west"):
         with (tmp_path / f"{bank}.predictions.csv").open(newline="") as stream:
             rows = list(csv.DictReader(stream))

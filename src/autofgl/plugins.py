@@ -1,9 +1,10 @@
 """Code from outside the package: in a file, in a module, behind an entry point, or handed over.
 
-A method, a network, a layer or a dataset of one's own is named by ``path/to/file.py:Name`` or
-``module:Name``, or by the name under which an installed package registers it in the entry points
-``autofgl.methods``, ``autofgl.models`` or ``autofgl.datasets``. Nothing is imported before its name
-is used, so that a broken plug-in hurts nobody who does not name it. Nothing here needs torch.
+A method, a network, a layer, a dataset or a tracker of one's own is named by
+``path/to/file.py:Name`` or ``module:Name``, or by the name under which an installed package
+registers it in the entry points ``autofgl.methods``, ``autofgl.models``, ``autofgl.datasets`` or
+``autofgl.trackers``. Nothing is imported before its name is used, so that a broken plug-in hurts
+nobody who does not name it. Nothing here needs torch.
 """
 
 import importlib
@@ -21,6 +22,7 @@ GROUPS = {
     "method": "autofgl.methods",
     "model": "autofgl.models",
     "dataset": "autofgl.datasets",
+    "tracker": "autofgl.trackers",
 }
 
 #: Names of modules that were handed over as they are begin so: no other process finds them.

@@ -4,14 +4,12 @@ import hashlib
 import json
 import os
 import signal
-import socket
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,6 +21,7 @@ from autofgl.federation.payload import Payload
 from autofgl.runs import checkpoint
 from autofgl.runs.budget import Budget, Stopwatch
 from autofgl.runs.folder import RunFolder, history_lines
+from autofgl.runs.tracking import Trackers
 from autofgl.runtime.method import Method
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.tasks.objectives import OBJECTIVES
@@ -32,7 +31,7 @@ _FIGURES = ("train_loss", "val_loss", *_JUDGED, "test_accuracy")
 
 
 class Recorder:
-    """Takes every row of a run while entered: for its history, TensorBoard, and a person's screen.
+    """Takes every row of a run while entered: for its history, its trackers, and a person's screen.
 
     A terminal shows a bar with the current figures; a pipe, a plain line every tenth of the way;
     without a console nothing is shown. The history keeps its rows up to round ``start``, from which
@@ -45,7 +44,6 @@ class Recorder:
         self._folder, self._start = folder, start
         self._rounds, self._title, self._console = rounds, title, console
         self._bar: Progress | None = None
-        self._events: EventLog | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> "Recorder":
@@ -54,8 +52,7 @@ class Recorder:
         write_bytes(path, kept)
         self._history: BinaryIO = self._open.enter_context(path.open("ab"))
         self._digest, self._size = hashlib.sha256(kept), len(kept)
-        with suppress(ModuleNotFoundError):
-            self._events = self._open.enter_context(closing(EventLog(self._folder.path)))
+        self._trackers = self._open.enter_context(closing(Trackers(self._folder.path, self._tell)))
         if self._console is not None and self._console.is_terminal:
             title, figures = TextColumn("{task.description}"), TextColumn("{task.fields[figures]}")
             columns = (title, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), figures)
@@ -74,8 +71,7 @@ class Recorder:
         self._history.flush()
         self._digest.update(line)
         self._size += len(line)
-        if self._events is not None:
-            self._events.append(row)
+        self._trackers.append(row)
         figures = "  ".join(f"{key} {row[key]:.4f}" for key in _FIGURES if row.get(key) is not None)
         if self._bar is not None:
             self._bar.update(self._task, completed=row["round"], figures=figures)
@@ -83,43 +79,14 @@ class Recorder:
             shown = f"{self._title} {row['round']}/{self._rounds}  {figures}"
             self._console.print(shown, highlight=False, soft_wrap=True)
 
+    def _tell(self, line: str) -> None:
+        if self._console is not None:
+            self._console.print(f"notice: {line}", markup=False, highlight=False, soft_wrap=True)
+
     def history_state(self) -> Payload:
         """What a checkpoint knows the history by, which is on the disk from now on."""
         os.fsync(self._history.fileno())
         return {"bytes": self._size, "digest": self._digest.hexdigest()}
-
-
-class EventLog:
-    """Writes every number of a row for TensorBoard (``pip install 'autofgl[tensorboard]'``).
-
-    TensorBoard's own writer has a thread, whose errors nobody could catch.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        self._event, self._summary = Event, Summary
-        stamp = f"{time.time():.6f}.{socket.gethostname()}.{os.getpid()}"
-        stream = (folder / f"events.out.tfevents.{stamp}").open("wb")
-        self._writer: Any = RecordWriter(stream)
-        self.close = stream.close
-        self._write(Event(wall_time=time.time(), file_version="brain.Event:2"))
-
-    def append(self, row: Row) -> None:
-        """Add a row."""
-        values = [
-            self._summary.Value(tag=key, simple_value=float(value))
-            for key, value in row.items()
-            if isinstance(value, int | float) and key != "round"
-        ]
-        summary = self._summary(value=values)
-        self._write(self._event(wall_time=time.time(), step=row["round"], summary=summary))
-
-    def _write(self, event: Any) -> None:
-        self._writer.write(event.SerializeToString())
-        self._writer.flush()
 
 
 @contextmanager
