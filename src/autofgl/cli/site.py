@@ -188,7 +188,7 @@ def submit_command(
 
 
 @app.command("match", epilog="Example: autofgl site match --kits kits")
-def match_command(kits: _Kits = Path("kits")) -> None:
+def match_sites_command(kits: _Kits = Path("kits")) -> None:
     """Find the edges between all sites, and write them into the sites' graph files.
 
     Call it on the server's machine, before a run. The policy of each site has to allow it

@@ -118,7 +118,7 @@ def import_command(
     show_line(f"written: {', '.join(map(str, imported.save(target_file)))}")
 
 
-def match_command(
+def match_files_command(
     graphs: Annotated[list[Path], typer.Argument(help="Graph files made by autofgl import.")],
 ) -> None:
     """Find the edges between graph files of this machine, and write them as boundaries.
@@ -127,10 +127,10 @@ def match_command(
     """
     from autofgl.matching.server import match_files
 
-    told: dict[str, list[str]] = {path.stem: [] for path in graphs}
-    edges = match_files(graphs, lambda name, line: told[name].append(line))
+    lines: dict[str, list[str]] = {path.stem: [] for path in graphs}
+    edges = match_files(graphs, lambda name, line: lines[name].append(line))
     for path, count in zip(graphs, edges.values(), strict=True):
-        for line in told[path.stem]:
+        for line in lines[path.stem]:
             show_line(f"{path.stem}: {line}")
         show_line(f"written: {path}, {count:,} edges to other sites")
 

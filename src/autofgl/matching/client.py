@@ -96,7 +96,7 @@ class Matcher(Party):
 
     def respond(self, payload: Payload) -> Payload:
         """Answer the others' questions."""
-        told: dict[str, Payload] = {}
+        messages: dict[str, Payload] = {}
         for peer, message in self._receive("ask", payload).items():
             for key, own in (("directed", self._graph.directed), ("weighted", self._weighted)):
                 if message.get(key) is not own:
@@ -105,11 +105,11 @@ class Matcher(Party):
             if self._before(peer) and message.get("shared"):
                 raise Refused(f"{peer} asks for shared ids out of turn")
             self._asked[peer] = {"external": _count(message, "external_ids")}
-            told[peer] = {}
+            messages[peer] = {}
             for key in ("external", "shared"):
                 setup, response = answer(_bytes(message, key), self._origin.names)
-                told[peer] |= {f"{key}_setup": setup, f"{key}_response": response}
-        return self._send("respond", told)
+                messages[peer] |= {f"{key}_setup": setup, f"{key}_response": response}
+        return self._send("respond", messages)
 
     def claim(self, payload: Payload) -> Payload:
         """Name the ids that are at both sites."""
@@ -224,9 +224,11 @@ class Matcher(Party):
             raise Refused(f"{peer} tells of edges that cannot be")
         return Links(theirs, own, np.asarray(out), np.asarray(weight)).turned()
 
-    def _send(self, stage: str, told: Mapping[str, Mapping[str, Any]]) -> Payload:
+    def _send(self, stage: str, messages: Mapping[str, Mapping[str, Any]]) -> Payload:
         seal = self._ring.seal
-        boxes = {peer: seal(peer, _PURPOSE, stage, encode(dict(told[peer]))) for peer in told}
+        boxes = {
+            peer: seal(peer, _PURPOSE, stage, encode(dict(messages[peer]))) for peer in messages
+        }
         return {"boxes": boxes}
 
     def _receive(self, stage: str, payload: Payload) -> dict[str, Payload]:
