@@ -92,6 +92,9 @@ def test_a_leaderboard_from_end_to_end(out: Path, monkeypatch: pytest.MonkeyPatc
     lines = (out / "leaderboard.csv").read_text().splitlines()
     assert lines[0].startswith("method,dataset,partition,seed,test_accuracy")
     assert len(lines) == 3
+    clients = (out / "clients.csv").read_text().splitlines()
+    assert clients[0].startswith("method,dataset,partition,seed,client,test,test_accuracy,alone")
+    assert len(clients) == 1 + 2
     assert "clients that gain" in (out / "leaderboard.html").read_text()
 
     key = SigningKey.at(out.parent / "key.pem")

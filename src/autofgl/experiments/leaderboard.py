@@ -17,6 +17,7 @@ from scipy import stats
 
 from autofgl.experiments.charts import cut_charts
 from autofgl.experiments.digests import SigningKey, folder_digest
+from autofgl.experiments.gains import COLUMNS, gain_lines, gains_section, standing
 from autofgl.experiments.pages import csv_text, json_text, page_header
 from autofgl.experiments.plan import Leaderboard, Options, Run, Setting
 from autofgl.experiments.ranking import LEVEL, differences
@@ -85,6 +86,7 @@ class LeaderboardPages(Pages):
             "leaderboard.csv": csv_text(head, rows),
             "leaderboard.html": _html(board, options, cells),
             **drawn,
+            **_clients_csv(cells),
         }
 
     def _signed(self, content: dict[str, Any]) -> dict[str, Any]:
@@ -108,6 +110,23 @@ class LeaderboardPages(Pages):
         last = [_spread(ranks), f"written to {self.options.out / 'leaderboard.html'}"]
         last += [f"signed with the key whose public half is {self.key.public}"] if self.key else []
         return "\n".join(("", "mean rank  method", *lines, "", *last))
+
+
+def _clients_csv(cells: Mapping[str, Sequence[Summary]]) -> dict[str, str]:
+    """A line for each client of each run that was compared; no file if none was."""
+    lines = [
+        (cell.variant.label, cell.setting.dataset, cell.setting.level, seed, *_in_columns(line))
+        for column in cells.values()
+        for cell in column
+        for seed, run in cell.runs.items()
+        for line in run["gains"]
+    ]
+    head = ("method", "dataset", "partition", "seed", *COLUMNS)
+    return {"clients.csv": csv_text(head, lines)} if lines else {}
+
+
+def _in_columns(line: Mapping[str, Any]) -> list[Any]:
+    return [line.get(key) for key in COLUMNS]
 
 
 def leaderboard_cells(board: Leaderboard, options: Options) -> dict[str, list[Summary]]:
@@ -138,14 +157,13 @@ def _chosen(tried: Sequence[Figures]) -> Figures:
 def _run_figures(folder: RunFolder) -> Figures:
     result = folder.read_result()
     figures = {key: result[key] for key in _KEYS}
-    gains = [row["gain"] for row in result["per_client"] if "gain" in row]
     return {
         **figures,
         "bytes": sum(result.get(key) or 0 for key in ("bytes_up", "bytes_down", "bytes_peer")),
         "chosen": folder.path.parent.name,
         "digest": folder_digest(folder.path),
         "folder": f"{folder.path.parent.parent.name}/{folder.path.parent.name}/{folder.path.name}",
-        "gains": gains,
+        "gains": gain_lines(result),
     }
 
 
@@ -236,6 +254,8 @@ def _html(board: Leaderboard, options: Options, cells: Mapping[str, list[Summary
         ),
         Section("How it was made", _how(board)),
     ]
+    if (gained := gains_section(board, columns)) is not None:
+        sections.insert(1, Section("Gains of clients", gained))
     done = sum(len(cell.runs) for column in columns for cell in column)
     wanted = sum(cell.wanted for column in columns for cell in column)
     about = f"{board.title}, secure sums {options.secure}, {options.seeds} seeds."
@@ -290,10 +310,8 @@ def _setting_table(column: Sequence[Summary]) -> list[Content]:
 
 def _gaining(cell: Summary) -> str:
     """Share of the clients whose test accuracy is not below what they have alone."""
-    gains = [gain for run in cell.runs.values() for gain in run["gains"]]
-    if not gains:
-        return NOTHING
-    return percent(sum(gain >= 0 for gain in gains) / len(gains))
+    one = standing((line for run in cell.runs.values() for line in run["gains"]), "gain")
+    return percent(one.at_least / one.clients) if one.clients else NOTHING
 
 
 def _how(board: Leaderboard) -> Content:
