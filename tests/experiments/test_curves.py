@@ -8,6 +8,7 @@ import pytest
 
 from autofgl.experiments.curves import (
     Effort,
+    Generation,
     MeanPoint,
     TrainingPoint,
     TrialTimes,
@@ -19,6 +20,7 @@ from autofgl.experiments.curves import (
     mean_curve,
     round_bytes,
     running_mean,
+    search_curve,
     total_effort,
     training_curve,
 )
@@ -53,6 +55,16 @@ def test_a_training_counts_from_its_own_first_round() -> None:
     ]
     assert total_effort(history, "train") == Effort(4, 2.0, 100)
     assert total_effort(history, "profile", "episode") == Effort(2, 200, 2000)
+
+
+def test_a_search_has_its_generations_losses() -> None:
+    history = [
+        {"phase": "trial"},
+        {"phase": "search", "generation": 1, "best_fll": 1.5, "median_fll": 2.0},
+        {"phase": "search", "generation": 2, "best_fll": 1.25, "median_fll": 1.75},
+        row("train", 1, 10, 0.5),
+    ]
+    assert search_curve(history) == [Generation(1, 1.5, 2.0), Generation(2, 1.25, 1.75)]
 
 
 def test_an_episode_ends_with_its_last_return() -> None:

@@ -364,3 +364,24 @@ def test_a_figure_over_levels(out: Path) -> None:
     assert [row.split(",")[3] for row in rows[1:]] == ["0.6", "0.6", "1.0", "1.0"]
     assert (out / "figure.svg").exists()
     assert "α" in (out / "figure.svg").read_text()
+
+
+def test_a_figure_of_generations(out: Path) -> None:
+    space = {"generations": 3, "warmup": 1, "population": 4, "layers": 1, "types": "gcn,sgc"}
+    small = {**space, "hidden": 4, "weight_steps": 1, "trials": 0, "finalists": 1, "known": False}
+    panel = Setting("tiny", "Tiny", "synthetic", 2, "random", {"nodes": 90, "features": 12})
+    variants = [
+        Variant(way, way, "fl-agcns", {**small, "optimizers": way}) for way in ("both", "clients")
+    ]
+    figure = Figure("tiny-fig", "Tiny", [panel], variants, seeds=1, rounds=2, chart="losses")
+    run(out, figure)
+    rows = read_csv(out)
+    assert [(row["line"], row["x"]) for row in rows] == [
+        (way, str(generation)) for way in ("both", "clients") for generation in (1, 2, 3)
+    ]
+    history = read_history(out / "tiny" / "clients" / "seed-0" / "history.jsonl")
+    assert float(rows[-1]["y"]) == history[2]["best_fll"]
+    assert float(rows[-1]["median_loss"]) == history[2]["median_fll"]
+    text = (out / "summary.md").read_text()
+    assert f"| clients | 1 | 3 | {history[2]['best_fll']:.3f} |" in text
+    assert "median federated loss" in (out / "figure-median.svg").read_text()

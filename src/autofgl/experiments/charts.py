@@ -27,6 +27,9 @@ _AXES: dict[str, tuple[str, Format]] = {
     "target_cost": ("cost to the target", count),
     "episode": ("episode", count),
     "discounted_return": ("discounted return", plain),
+    "generation": ("generation", count),
+    "best_loss": ("least federated loss", plain),
+    "median_loss": ("median federated loss", plain),
 }
 #: Of figures with curves: x and y of each file.
 _CURVES: dict[ChartKind, dict[str, tuple[str, str]]] = {
@@ -35,6 +38,10 @@ _CURVES: dict[ChartKind, dict[str, tuple[str, str]]] = {
         "figure-cost.svg": ("cost", "test_accuracy"),
     },
     "returns": {"figure.svg": ("episode", "discounted_return")},
+    "losses": {
+        "figure.svg": ("generation", "best_loss"),
+        "figure-median.svg": ("generation", "median_loss"),
+    },
 }
 #: Of figures with marks over levels: y of each row of charts.
 _MARKS: dict[ChartKind, tuple[str, ...]] = {
@@ -85,7 +92,7 @@ def _curve(figure: Figure, panel: Setting, lines: Lines, x: str, y: str) -> Char
         series,
         y_format,
         x_format,
-        whole_x=x == "episode",
+        whole_x=x in ("episode", "generation"),
         log_x=x == "cost",  # samplers differ by orders of magnitude
         note=_SPREAD,
     )

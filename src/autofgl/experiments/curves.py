@@ -55,6 +55,16 @@ class Episode(NamedTuple):
     cost: float
 
 
+class Generation(NamedTuple):
+    """A population of a search after a generation: the least of its federated losses, and their
+    median.
+    """
+
+    generation: int
+    best_loss: float
+    median_loss: float
+
+
 class Effort(NamedTuple):
     """What some rounds took."""
 
@@ -113,6 +123,12 @@ def learning_curve(history: History) -> list[Episode]:
             number = row["episode"]
             points[number] = Episode(number, row["return"], row["accuracy"], seconds, cost)
     return list(points.values())
+
+
+def search_curve(history: History) -> list[Generation]:
+    """The generations of a search over shared weights, those of its warm-up among them."""
+    rows = _rows(history, "search")
+    return [Generation(row["generation"], row["best_fll"], row["median_fll"]) for row in rows]
 
 
 def total_effort(history: History, *phases: str) -> Effort:

@@ -27,6 +27,7 @@ _CSV: dict[ChartKind, tuple[str, ...]] = {
     "final": ("level", "test_accuracy", "seconds", "cost", "target_seconds", "target"),
     "levels": ("level", "test_accuracy", "val_accuracy", "wall_s"),
     "returns": ("episode", "discounted_return", "accuracy", "seconds", "cost"),
+    "losses": ("generation", "best_loss", "median_loss"),
 }  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def _csv_rows(chart: ChartKind, lines: Lines) -> Iterator[list[Any]]:
     for line in lines:
         for seed, run in line.runs.items():
             points = [{**run, "level": line.setting.level, "target": line.target}]
-            if chart in ("accuracy", "returns"):
+            if chart in ("accuracy", "returns", "losses"):
                 points = [point._asdict() for point in line.curves[seed]]
             for point in points:
                 values = (point[key] for key in _CSV[chart])
@@ -128,7 +129,7 @@ def _how(figure: Figure, options: Options) -> str:
         f"{options.rounds_of(figure)} rounds, secure sums {options.secure}. Federated test "
         "accuracy in percent, mean ± sample standard deviation over the seeds"
     )
-    if figure.chart == "levels":
+    if figure.chart in ("levels", "losses"):
         return f"{how}."
     return (
         f"{how}; all else are means. Seconds and cost (sampled edges × width, in millions) are "
@@ -158,8 +159,8 @@ def _panel_part(figure: Figure, panel: Setting, lines: Lines, policies: Lines) -
     if not any(line.runs or line.failed for line in (*own, *used)):
         return None
     intro = f"`{panel.dataset}`, {panel.clients} clients, partition `{panel.partition}`."
-    if figure.chart == "returns":
-        return PagePart(panel.label, (intro, Grid.of(_RETURN_COLUMNS, own)))
+    if figure.chart in _COLUMNS:
+        return PagePart(panel.label, (intro, Grid.of(_COLUMNS[figure.chart], own)))
     if own[0].target is not None:
         intro += f" Target accuracy {100 * own[0].target:.1f} %."
     learning = ["\n".join(f"Policy: {_learning(line)}" for line in used)] if used else []
@@ -220,3 +221,19 @@ _RETURN_COLUMNS: tuple[Column, ...] = (
     ("whole run, s", mean_of("wall_s")),
     ("cost", mean_of("cost", per=1e6)),
 )
+_LOSS_COLUMNS: tuple[Column, ...] = (
+    ("", pages.label_text),
+    ("seeds", pages.seeds_text),
+    ("generations", mean_of("generation", 0)),
+    ("least federated loss", mean_of("best_loss", 3)),
+    ("its spread", lambda line: pages.number(line.deviation("best_loss"), 3)),
+    ("median federated loss", mean_of("median_loss", 3)),
+    ("its spread", lambda line: pages.number(line.deviation("median_loss"), 3)),
+    ("test accuracy", pages.accuracy_text),
+    ("whole run, s", mean_of("wall_s", 0)),
+)
+#: What stands in the table of a panel, where it is not about training.
+_COLUMNS: dict[ChartKind, tuple[Column, ...]] = {
+    "returns": _RETURN_COLUMNS,
+    "losses": _LOSS_COLUMNS,
+}

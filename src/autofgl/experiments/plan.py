@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 #: ``accuracy``: test accuracy over training time, and over cost. ``target``: marks of the time and
 #: the cost until a common target accuracy. ``final``: marks of test accuracy, time and cost of the
-#: whole training. ``returns``: return of every episode of a policy's learning. ``levels``: test
-#: accuracy over the level of the settings, a number.
-ChartKind: TypeAlias = Literal["accuracy", "target", "final", "returns", "levels"]
+#: whole training. ``returns``: return of every episode of a policy's learning. ``losses``:
+#: federated losses of every generation of a search. ``levels``: test accuracy over the level of the
+#: settings, a number.
+ChartKind: TypeAlias = Literal["accuracy", "target", "final", "returns", "losses", "levels"]
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,8 @@ def _all_classes_accuracy(folder: RunFolder) -> float | None:
 class FigureLine(Summary):
     """A line in a panel of a figure."""
 
-    #: Of each finished run: its evaluated rounds, or the episodes where the figure is of returns.
+    #: Of each finished run: its evaluated rounds, or the episodes where the figure is of returns,
+    #: or the generations where it is of losses.
     curves: Mapping[int, Sequence[Any]] = field(default_factory=dict)
     target: float | None = None  #: accuracy that the time to a target is measured by
 
@@ -203,6 +204,8 @@ def figure_lines(figure: Figure, options: Options) -> list[FigureLine]:
     """
     if figure.chart == "returns":
         return _read_lines(figure, figure.variants, options, _learning_figures)
+    if figure.chart == "losses":
+        return _read_lines(figure, figure.variants, options, _search_figures)
     if figure.chart == "levels":
         return _read_lines(figure, figure.variants, options, _final_figures)
     lines = _read_lines(figure, figure.variants, options, _training_figures)
@@ -231,7 +234,9 @@ def _read_lines(
     options: Options,
     read: Callable[[RunFolder], Figures],
 ) -> list[FigureLine]:
-    curve_of = curves.learning_curve if figure.chart == "returns" else curves.training_curve
+    others: Mapping[str, Callable[[curves.History], Sequence[Any]]]
+    others = {"returns": curves.learning_curve, "losses": curves.search_curve}
+    curve_of = others.get(figure.chart, curves.training_curve)
     lines = []
     for panel, variant in product(figure.settings, variants):
         line = summarize(figure, panel, variant, options, read)
@@ -265,6 +270,12 @@ def _training_figures(folder: RunFolder) -> Figures:
     server, peer = curves.round_bytes(history)
     sent = {"server_bytes_per_round": server, "peer_bytes_per_round": peer}
     return {**_final_figures(folder), **curves.total_effort(history, "train")._asdict(), **sent}
+
+
+def _search_figures(folder: RunFolder) -> Figures:
+    """Figures of the generations of a search, and of what it ends with."""
+    last = curves.search_curve(finished_history(folder.path))[-1]
+    return {**_final_figures(folder), **last._asdict()}
 
 
 def _learning_figures(folder: RunFolder) -> Figures:

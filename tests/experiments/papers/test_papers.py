@@ -33,7 +33,7 @@ def test_everything_in_the_files_is_there() -> None:
     assert {key for paper in written for key in paper} == {"name", "paper", "common", *read}
     sizes = {key: sum(len(paper.get(key, ())) for paper in written) for key in read}
     assert sizes == {key: len(content) for key, content in read.items()}
-    assert sizes == {"tables": 12, "figures": 9, "views": 2, "static": 7}
+    assert sizes == {"tables": 12, "figures": 10, "views": 2, "static": 7}
 
 
 def test_settings_are_combined_with_parts() -> None:
@@ -70,6 +70,7 @@ def test_every_figure_has_a_quick_version_and_a_page(name: str, tmp_path: Path) 
         config = one.config(Options(tmp_path))
         assert config.settings["rounds"] <= 20
         assert config.settings.get("episodes", 0) <= 4
+        assert config.settings.get("generations", 0) <= 6
     check_page(FigurePages(figure, Options(tmp_path)).files()["figure.html"])
 
 

@@ -104,6 +104,7 @@ STATIC = [(what, where) for paper in _PAPERS for what, where in paper["static"]]
 QUICK_BUDGET = "30s"
 _QUICK_ROUNDS, _QUICK_FIGURE_ROUNDS = 100, 20
 _QUICK_LEARNING: dict[str, Any] = {"episodes": 4, "episode_rounds": 8, "profile_rounds": 8}
+_QUICK_SEARCH: dict[str, Any] = {"generations": 6, "warmup": 2}
 _QUICK_NOTE = (
     "**Quick version**: first dataset only, one seed, {what}. It shows that everything runs and "
     "about where the figures lie; it is no reproduction."
@@ -125,7 +126,8 @@ def quick_figure(figure: Figure) -> Figure:
     """The first dataset with one seed and few rounds; a policy is learned in few episodes."""
     what = (
         f"{_QUICK_FIGURE_ROUNDS} rounds, policies learned in {_QUICK_LEARNING['episodes']} "
-        f"episodes of {_QUICK_LEARNING['episode_rounds']} rounds"
+        f"episodes of {_QUICK_LEARNING['episode_rounds']} rounds, searches of "
+        f"{_QUICK_SEARCH['generations']} generations"
     )
     first = figure.settings[0].group
     return replace(
@@ -144,6 +146,8 @@ def _quick_line(line: Variant) -> Variant:
         settings = _fewer(settings, _QUICK_FIGURE_ROUNDS)
     if "episodes" in settings:
         settings = {**settings, **_QUICK_LEARNING}
+    if "generations" in settings:
+        settings = {**settings, **_QUICK_SEARCH}
     uses = None if line.uses is None else _quick_line(line.uses)
     return replace(line, settings=settings, uses=uses)
 
