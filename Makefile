@@ -32,6 +32,7 @@ test: install
 
 docs: install
 	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python tools/check_links.py site
 
 test-all: test
 	$(BIN)/pytest -m slow
@@ -41,6 +42,8 @@ bench: install
 
 dist: install
 	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
 
 clean:
 	rm -rf .venv dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

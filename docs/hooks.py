@@ -3,6 +3,7 @@
 ==========================  ================================================================
 marker                      becomes
 ==========================  ================================================================
+``<!-- leaderboard -->``    the first table of what was measured in ``leaderboard.md``
 ``<!-- methods -->``        every method and what it does, from the catalog
 ``<!-- privacy: NAME -->``  who learns what, from :mod:`autofgl.methods.privacy`
 ``<!-- settings: NAME -->`` a method's settings, from the fields of its settings class
@@ -14,12 +15,15 @@ marker                      becomes
 import json
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from autofgl.methods.catalog import METHODS, settings_of
 from autofgl.methods.privacy import WHO_LEARNS_WHAT
 
-_MARKER = re.compile(r"^<!-- (methods|privacy|settings)(?:: ([\w-]+))? -->$", re.MULTILINE)
+_MARKER = re.compile(
+    r"^<!-- (leaderboard|methods|privacy|settings)(?:: ([\w-]+))? -->$", re.MULTILINE
+)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -35,6 +39,14 @@ def fill_tables(markdown: str) -> str:
         KeyError: A method has no privacy table.
     """
     return _MARKER.sub(_table_of, markdown)
+
+
+def leaderboard_table() -> str:
+    """The first table of what was measured, from the page that has all of it."""
+    page = (Path(__file__).parent / "leaderboard.md").read_text()
+    measured = page.partition("## What we measured")[2]
+    lines = measured.partition("\n\n|")[2].partition("\n\n")[0].splitlines()
+    return "\n".join(["|" + lines[0], *lines[1:]])
 
 
 def methods_table() -> str:
@@ -67,6 +79,8 @@ def _table_of(marker: re.Match[str]) -> str:
     kind, method = marker.groups()
     if kind == "methods":
         return methods_table()
+    if kind == "leaderboard":
+        return leaderboard_table()
     return privacy_table(method) if kind == "privacy" else settings_table(method)
 
 

@@ -2,6 +2,9 @@
 
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +94,44 @@ def test_the_citation_is_of_this_version() -> None:
     assert citation["version"] == __version__
     assert citation["cff-version"] == "1.2.0"
     assert {"title", "authors", "message", "license"} <= citation.keys()
+
+
+VALUES = {name: DEPLOY / "kubernetes" / f"{name}.yaml" for name in ("site", "server")}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_pod_runs_a_command_that_there_is(name: str) -> None:
+    values = yaml.safe_load(VALUES[name].read_text())
+    shell, option, script = values["command"]
+    assert (shell, option) == ("sh", "-c")
+    assert len(values["args"]) == 1, "the shell's own name; a word behind it is dropped"
+    assert script.startswith("exec autofgl ")
+    understood(shlex.split(script)[2:])
+
+
+@pytest.mark.slow
+def test_nvflare_makes_charts_with_these_values_from_our_kits(tmp_path: Path) -> None:
+    pytest.importorskip("nvflare")
+    from autofgl.sites.provisioning import provision_kits
+
+    kits = provision_kits(DEPLOY / "sites.yaml", tmp_path / "kits")
+    program = Path(sys.executable).with_name("nvflare")
+    for name, kit in (("site", kits.sites["north"]), ("server", kits.server)):
+        copy = tmp_path / f"copy-{name}"
+        shutil.copytree(kit, copy)
+        local = copy / "local"
+        shutil.copy(local / "resources.json", local / "resources.json.default")
+        out = tmp_path / f"prepared-{name}"
+        config = DEPLOY / "kubernetes" / "runtime.yaml"
+        command = [program, "deploy", "prepare", copy, "--config", config, "--output", out]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        chart = yaml.safe_load((out / "helm_chart" / "values.yaml").read_text())
+        ours = yaml.safe_load(VALUES[name].read_text())
+        assert ours.keys() <= chart.keys()
+        for key in ("rbac", "serviceAccount"):
+            assert ours[key].keys() <= chart[key].keys()
+        workspace = chart["persistence"]["workspace"]
+        assert (workspace["claimName"], workspace["mountPath"]) == ("autofgl-kit", "/kit")
+        (deployment,) = (out / "helm_chart" / "templates").glob("*deployment.yaml")
+        assert "toYaml .Values.command" in deployment.read_text()

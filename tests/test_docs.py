@@ -75,7 +75,7 @@ def test_settings_are_those_of_the_class(hooks: ModuleType) -> None:
 
 
 def test_the_site_uses_the_hook() -> None:
-    assert "hooks: [docs/hooks.py]" in (ROOT / "mkdocs.yml").read_text()
+    assert "hooks: [docs/hooks.py, docs/notebooks.py]" in (ROOT / "mkdocs.yml").read_text()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -83,3 +83,11 @@ def test_files_that_pages_name_exist(path: Path) -> None:
     for name in re.findall(r"`((?:\w+/)+\w+\.py)`", path.read_text()):
         folders = (ROOT, ROOT / "src" / "autofgl", ROOT / "tests")
         assert "yours" in name or any((folder / name).is_file() for folder in folders), name
+
+
+def test_the_reference_has_every_public_name() -> None:
+    import autofgl
+
+    listed = re.findall(r"^::: autofgl\.([\w.]+)$", (ROOT / "docs" / "api.md").read_text(), re.M)
+    names = {path.rpartition(".")[2] for path in listed}
+    assert set(autofgl.__all__) <= names

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 import tomllib
 import venv
 import zipfile
@@ -124,6 +125,42 @@ def test_wheel_and_sdist_have_every_file_of_the_package(built: Path) -> None:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"src/{name}" for name in names} <= inside
     assert {"pyproject.toml", "README.md", "LICENSE", "NOTICE", "constraints.txt"} <= inside
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_index_would_take_what_is_built(built: Path) -> None:
+    files = sorted(map(str, built.iterdir()))
+    run([sys.executable, "-m", "twine", "check", "--strict", *files], built, 120)
+    run([str(Path(sys.executable).with_name("check-wheel-contents")), *files[:1]], built, 120)
+    assert files[0].endswith(".whl")
+    assert Path(files[0]).name.split("-")[1] == project()["version"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2000)
+def test_with_all_extras_the_demo_runs_without_a_network(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = ["unshare", "--map-root-user", "--net"]
+    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this machine gives nobody a network of one's own")
+    venv.create(tmp_path / "venv", with_pip=True)
+    (wheel,) = built.glob("*.whl")
+    python, begin = str(tmp_path / "venv" / "bin" / "python"), time.monotonic()
+    pip = [python, "-m", "pip", "install", "--quiet", "--constraint", str(CONSTRAINTS)]
+    run([*pip, f"{wheel}[all]"], tmp_path, 1500)
+    seconds = time.monotonic() - begin
+    run([python, "-m", "pip", "check"], tmp_path, 120)
+    size = sum(path.lstat().st_size for path in (tmp_path / "venv").rglob("*"))
+    with capsys.disabled():
+        print(f"\nautofgl[all]: {size / 1e6:.0f} MB, installed in {seconds:.0f} s")
+    demo = re.search(r"^DEMO := (.*)$", (ROOT / "Makefile").read_text(), re.M)
+    assert demo
+    words = [*demo[1].replace("100s", "30s").split(), "--out", "demo"]
+    run([*alone, str(tmp_path / "venv" / "bin" / "autofgl"), "auto", *words], tmp_path, 400)
+    assert (tmp_path / "demo" / "certificate.json").is_file()
+    assert (tmp_path / "demo" / "report.html").is_file()
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from autofgl.graphs.files import load_graph, load_graphs, save_graph, save_graphs
     from autofgl.graphs.objects import as_clients, as_graph
     from autofgl.graphs.partition import partition
+    from autofgl.matching.server import match_files
     from autofgl.runs.export import load_model, predict
     from autofgl.runs.folder import Result
     from autofgl.runtime.method import Method
@@ -33,6 +34,7 @@ __all__ = [
     "load_graph",
     "load_graphs",
     "load_model",
+    "match_files",
     "partition",
     "predict",
     "resume",
@@ -49,6 +51,7 @@ _HOMES = {
     "autofgl.graphs.files": ("load_graph", "load_graphs", "save_graph", "save_graphs"),
     "autofgl.graphs.objects": ("as_clients", "as_graph"),
     "autofgl.graphs.partition": ("partition",),
+    "autofgl.matching.server": ("match_files",),
     "autofgl.runtime.method": ("Method",),
     "autofgl.runs.export": ("load_model", "predict"),
     "autofgl.runs.folder": ("Result",),

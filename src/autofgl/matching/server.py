@@ -44,8 +44,8 @@ def match_parties(federation: Federation) -> dict[str, int]:
 
 
 def match_files(
-    paths: Sequence[Path],
-    tell: Callable[[str, str], None],
+    paths: Sequence[str | Path],
+    tell: Callable[[str, str], None] | None = None,
     observer: Observer | None = None,
 ) -> dict[str, int]:
     """Match graph files on this machine, as sites of their own would.
@@ -63,11 +63,11 @@ def match_files(
     """
     if len(paths) < 2:
         raise UserError("matching takes two graph files or more")
-    names = [path.stem for path in paths]
-    check_names(names)
+    files = [Path(path) for path in paths]
+    check_names(file.stem for file in files)
     require_library()
-    common_schema(paths)
-    factories = matchers(paths, tell)
+    common_schema(files)
+    factories = matchers(files, tell or (lambda name, line: None))  # noqa: ARG005
     federation = InProcess(factories, strict=True, observer=observer)
     try:
         return match_parties(federation)
