@@ -84,8 +84,13 @@ def catalogs() -> Iterator[tuple[str, str]]:
         yield f"privacy of {name}", str(parties)
     for name in re.findall("^::: (.+)$", (ROOT / "docs/api.md").read_text(), re.MULTILINE):
         shown = pkgutil.resolve_name(name)
-        for one in [shown, *(vars(shown).values() if inspect.isclass(shown) else ())]:
+        for one in [shown, *(members(shown) if inspect.isclass(shown) else ())]:
             yield name, inspect.getdoc(one) or ""
+
+
+def members(shown: type) -> list[Any]:
+    """What a class has of its own, without what Python keeps in it."""
+    return [one for name, one in vars(shown).items() if not name.startswith("_abc")]
 
 
 def test_what_a_user_reads_has_plain_words() -> None:
