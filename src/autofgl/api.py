@@ -365,7 +365,8 @@ def _load_whole(config: RunConfig, layers: Layers) -> "tuple[ClientGraph, Client
     wanted = layers.method.server_data
     if wanted.file or not wanted.share:
         return graph, None
-    return withhold(graph, wanted.share, numpy_generator(config.seed, "server"))
+    rng = numpy_generator(config.seed, "server")
+    return withhold(graph, wanted.share, rng, whole_graph=layers.partition.whole_graph)
 
 
 def _digests(clients: "Sequence[ClientGraph]") -> dict[str, str]:

@@ -30,7 +30,7 @@ OWN = {
     "sfgnn": {"normalize_features": True},
     "asfgnn": {"normalize_features": True},
     "graphfl": {"normalize_features": False},
-    "graphfl-ga": {"normalize_features": False, "lr": 1.0},
+    "graphfl-ga": {"normalize_features": False, "lr": 3.0, "dropout": 0.0},
 }
 
 

@@ -143,6 +143,11 @@ class PartitionSettings(BaseModel):
     """overlap: standard deviation of that share between clients"""
     shared_nodes: Rest = 0.2
     """shared: share of a client's nodes that another client has too"""
+    whole_graph: bool = Field(
+        default=False,
+        description="not private, to compare with code that does so: every client has the nodes, "
+        "features and edges of the whole graph, and the labels of its own nodes only",
+    )
 
 
 class Dataset(NamedTuple):

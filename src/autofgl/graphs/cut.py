@@ -87,16 +87,36 @@ def cut_overlapping(
     return clients
 
 
-def withhold(graph: ClientGraph, share: float, rng: Generator) -> tuple[ClientGraph, ClientGraph]:
+def labels_of(graph: ClientGraph, part: ClientGraph) -> ClientGraph:
+    """The whole graph that a part was cut from, with the labels and the masks of the part alone.
+
+    A comparison, and nothing private: the part sees nodes, features and edges of all others.
+    """
+    order = np.argsort(graph.node_id, kind="stable")
+    own = order[np.searchsorted(graph.node_id, part.node_id, sorter=order)]
+    y, masks = np.full_like(graph.y, -1), np.zeros((len(MASKS), graph.num_nodes), np.bool_)
+    y[own] = part.y
+    for mask, key in zip(masks, MASKS, strict=True):
+        mask[own] = getattr(part, key)
+    return replace(graph, name=part.name, y=y).with_masks(*masks)
+
+
+def withhold(
+    graph: ClientGraph, share: float, rng: Generator, *, whole_graph: bool = False
+) -> tuple[ClientGraph, ClientGraph]:
     """What is left for the clients, and a graph of random nodes that the server keeps for itself.
 
     Test nodes stay where they are, and nodes without a label; so the server may get less than its
-    share of all nodes. Edges between the two are gone.
+    share of all nodes. Edges between the two are gone, but with ``whole_graph`` both keep all nodes
+    and edges, and only labels are divided.
     """
     able = np.flatnonzero((graph.y >= 0) & ~graph.test_mask)
     count = min(round(share * graph.num_nodes), len(able))
     owner = np.zeros(graph.num_nodes, np.int64)
     owner[rng.choice(able, count, replace=False)] = 1
+    if whole_graph:
+        parts = cut(graph, owner, [graph.name, "server"])
+        return labels_of(graph, parts[0]), labels_of(graph, parts[1])
     rest, kept = cut(graph, owner, [graph.name, "server"])
     return replace(rest, boundary=Boundary.empty()), replace(kept, boundary=Boundary.empty())
 

@@ -16,7 +16,7 @@ from numpy.random import Generator
 from autofgl.errors import UserError, unknown_name
 from autofgl.graphs.catalog import CLIENT_SPLITS, PARTITIONERS, PartitionSettings
 from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
-from autofgl.graphs.cut import cut, cut_overlapping
+from autofgl.graphs.cut import cut, cut_overlapping, labels_of
 from autofgl.graphs.datasets import split_clients
 from autofgl.graphs.objects import GraphLike, as_graph
 from autofgl.seeding import numpy_generator
@@ -54,8 +54,23 @@ def partition(
             f"{graph.name} has {graph.num_nodes} nodes and cannot be cut into {clients} clients: "
             "use fewer clients"
         )
+    parts = _parts(graph, clients, method, seed, settings or PartitionSettings(), split)
+    if settings is not None and settings.whole_graph:
+        return [labels_of(graph, part) for part in parts]
+    return parts
+
+
+def _parts(
+    graph: ClientGraph,
+    clients: int,
+    method: str,
+    seed: int,
+    settings: PartitionSettings,
+    split: str | None,
+) -> list[ClientGraph]:
+    """The client graphs, cut and split."""
     rng = numpy_generator(seed, "partition", method)
-    assigned = _ASSIGN[method](graph, clients, rng, settings or PartitionSettings())
+    assigned = _ASSIGN[method](graph, clients, rng, settings)
     width = len(str(clients - 1))  # names sort like numbers
     names = [f"client-{index:0{width}d}" for index in range(clients)]
     if split in CLIENT_SPLITS:

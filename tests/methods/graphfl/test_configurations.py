@@ -33,6 +33,11 @@ def space(**settings: Any) -> Configurations:
     return Configurations(ModelSpec(checked.model, 30, 4, dropout=checked.dropout, **own), checked)
 
 
+def genes_of(found: Configurations) -> dict[str, Any]:
+    """The environment as a chromosome."""
+    return {gene.name: found.environment[gene.name] for gene in found.genes.genes}
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -45,7 +50,7 @@ def space(**settings: Any) -> Configurations:
 )
 def test_the_environment_is_of_the_space_and_means_itself(settings: dict[str, Any]) -> None:
     found = space(**settings)
-    own = {gene.name: found.environment[gene.name] for gene in found.genes.genes}
+    own = genes_of(found)
     assert found.genes.check(own) == own
     environment = GraphFLGASettings(**settings)
     assert found.settings_of(own) == environment
@@ -66,15 +71,16 @@ def test_the_environment_is_of_the_space_and_means_itself(settings: dict[str, An
 
 def test_genes_that_are_not_read_make_no_difference() -> None:
     found = space(families="sgc,gcn,appnp", deepest=3)
-    own = found.environment
+    own = genes_of(found)
     key = found.genes.key
     assert key({**own, "hidden": 16, "activation": "elu", "layers": 3}) == key(own)
     other = {**own, "model": "appnp"}
     assert key({**other, "hops": 3}) != key(other)
     one = space(model="appnp", layers=1)
-    assert one.genes.key({**one.environment, "hidden": 32}) == one.genes.key(one.environment)
+    assert one.genes.key({**genes_of(one), "hidden": 32}) == one.genes.key(genes_of(one))
     deep = {**own, "model": "gcn", "layers": 2}
-    assert key({**deep, "hops": 5}) == key(deep)
+    assert key({**deep, "hops": 5, "teleport": 0.2}) == key(deep)
+    assert key({**own, "teleport": 0.2}) != key(own)
     assert key({**deep, "hidden": 32}) != key(deep)
     assert key({**own, "inner_lr": 0.3}) != key(own)
 
@@ -112,8 +118,8 @@ def test_wrong_settings(settings: dict[str, Any]) -> None:
 
 
 def test_each_optimizer_has_a_rate_of_its_own() -> None:
-    found = space(optimizer="adam", lr=0.02, optimizers="adam,sgd")
-    own = found.environment
+    found = space(optimizer="adam", lr=0.02, optimizers="adam,sgd", common_rate=False)
+    own = genes_of(found)
     assert own["adam_lr"] == 0.02
     assert own["sgd_lr"] == pytest.approx(1.0), "the middle of its range"
     descends = {**own, "optimizer": "sgd", "sgd_lr": 4.0, "adam_lr": 0.1}
@@ -123,7 +129,8 @@ def test_each_optimizer_has_a_rate_of_its_own() -> None:
     assert found.settings_of(own).lr == 0.02
     with pytest.raises(SearchError, match=r"'sgd_lr' is 0\.02"):
         found.genes.check({**own, "sgd_lr": 0.02})
-    names = {gene.name for gene in space(optimizers="sgd").genes.genes}
+    alone = space(optimizers="sgd", common_rate=False)
+    names = {gene.name for gene in alone.genes.genes}
     assert "sgd_lr" in names
     assert "adam_lr" not in names
     with pytest.raises(UserError, match="unknown optimizer 'rmsprop'"):

@@ -12,13 +12,10 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Shape, take
-from autofgl.methods.graphfl.configurator import (
-    Configurator,
-    distance,
-    weight_left,
-    weights_by_shape,
-)
+from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.methods.graphfl.steps import distance, weight_left, weights_by_shape
+from autofgl.methods.graphfl.trials import Situation
 from autofgl.methods.graphfl.vicinity import measure, reach
 from autofgl.runtime.state import moments
 from autofgl.search.genetic import Genetic, RandomChromosomes
@@ -27,16 +24,19 @@ from federations import local_model
 
 QUICK: dict[str, Any] = {"population": 4, "iterations": 2, "inner_steps": 2, "adapt_steps": 2}
 QUICK |= {"hidden": 8, "dropout": 0.0, "measure": "accuracy", "structure_after": 0}
-QUICK |= {"structure_margin": 0.0}
+QUICK |= {"structure_margin": 0.0, "horizon": 1}
+QUICK |= {"families": "sgc,gcn,appnp"}
 
 
 def configurator(client: ClientGraph, **settings: Any) -> Configurator:
     return Configurator(client, GraphFLGASettings(**{**QUICK, **settings}), seed=0)
 
 
-def full_weights(search: Configurator) -> list[float]:
-    """Of a client that is alone with whatever it trains."""
-    return [1.0] * len(search.space.shapes)
+def situation(
+    search: Configurator, at: int = 1, weight: float = 1.0, drift: Any = None
+) -> Situation:
+    """A round from the first blocks; with a weight of 1 the client is alone."""
+    return Situation(at, search.space.initial(0), [weight] * len(search.space.shapes), drift)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_trial_is_a_round_on_the_whole_graph(
     search = configurator(client)
     chromosome = {**search.space.environment, "inner_lr": 0.4, "sgd_lr": 2.0, **genes}
     whole = search.space.initial(0)
-    value, trained = search.trial(chromosome, 3, whole, 1.0)
+    value, trained = search.trials.trial(chromosome, situation(search, 3, 1.0))
     spec = search.space.spec_of(chromosome)
     model = local_model(client, search.space.settings_of(chromosome), spec, MetaModel)
     model.load_weights(take(whole, search.space.parts_of(chromosome)))
@@ -68,20 +68,18 @@ def test_a_trial_is_a_round_on_the_whole_graph(
     mean = (right + other_right) / 2 / count
     assert value == pytest.approx(-mean + 1e-4 * (loss + other_loss) / 2 / count, abs=1e-6)
     for fitness, (loss, right, count) in zip(("trained", "adapted"), ways, strict=True):
-        value, _ = configurator(client, fitness=fitness).trial(
-            chromosome, 3, whole, 1.0
-        )  # fmt: skip
+        other = configurator(client, fitness=fitness)
+        value, _ = other.trials.trial(chromosome, situation(other, 3))
         assert value == pytest.approx(-right / count + 1e-4 * loss / count, abs=1e-6)
     assert reach(spec) == {"sgc": 2, "gcn": 2, "appnp": 2}[spec.family]
 
 
 def test_a_search_sees_neither_test_nodes_nor_unseen_classes(small_graph: ClientGraph) -> None:
     client = autofgl.partition(small_graph, clients=3, method="random", seed=0)[0]
-    whole = configurator(client).space.initial(0)
 
     def found(graph: ClientGraph, **settings: Any) -> Any:
         search = configurator(graph, **settings)
-        winner = search.evolve(1, whole, full_weights(search))
+        winner = search.evolve(situation(search, 1))
         return winner.chromosome, winner.loss
 
     def relabelled(nodes: Any) -> ClientGraph:
@@ -103,13 +101,12 @@ def test_a_search_sees_neither_test_nodes_nor_unseen_classes(small_graph: Client
 
 def test_a_search_goes_on_from_the_last_population(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0])
-    whole = search.space.initial(0)
-    search.evolve(1, whole, full_weights(search))
+    search.evolve(situation(search, 1))
     last = search.population_state()["population"]
     asked: list[Any] = []
-    trial = search.trial
-    search.trial = lambda *args: (asked.append(args[0]), trial(*args))[1]  # type: ignore[method-assign]
-    second = search.evolve(2, whole, full_weights(search))
+    losses = search.trials.losses
+    search.trials.losses = lambda *args: (asked.extend(args[0]), losses(*args))[1]  # type: ignore[method-assign]
+    second = search.evolve(situation(search, 2))
     assert asked[:3] == last[:3], "the last population is measure again"
     home = search.space.shape_of(search.space.environment)
     assert home in map(search.space.shape_of, asked[:4]), "with a network like the environment's"
@@ -119,9 +116,8 @@ def test_a_search_goes_on_from_the_last_population(small_clients: list[ClientGra
 
 def test_the_best_trained_network_is_kept(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0])
-    whole = search.space.initial(0)
-    winner = search.evolve(1, whole, full_weights(search))
-    value, model = search.trial(winner.chromosome, 1, whole, 1.0)
+    winner = search.evolve(situation(search))
+    value, model = search.trials.trial(winner.chromosome, situation(search, 1, 1.0))
     assert model is not None
     assert winner.loss == value
     for name, weights in model.state()["weights"].items():
@@ -133,17 +129,18 @@ def test_the_first_population_has_the_environment_unless_it_may_not(
 ) -> None:
     def first(**settings: Any) -> list[Any]:
         search = configurator(small_clients[0], iterations=1, **settings)
-        search.evolve(1, search.space.initial(0), full_weights(search))
+        search.evolve(situation(search))
         return list(search.population_state()["population"])
 
-    own = configurator(small_clients[0]).space.environment
+    space = configurator(small_clients[0]).space
+    own = {gene.name: space.environment[gene.name] for gene in space.genes.genes}
     assert own in first()
     assert own not in first(environment=False)
 
 
 def test_random_search_tries_as_many_and_samples_them(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0], searcher="random", iterations=4, retention=0.5)
-    winner = search.evolve(1, search.space.initial(0), full_weights(search))
+    winner = search.evolve(situation(search))
     assert 4 + 3 <= winner.trials <= 4 + 3 * 2
     genes = search.space.genes
     random = RandomChromosomes(genes, np.random.default_rng(0), 6)
@@ -159,27 +156,24 @@ def test_random_search_tries_as_many_and_samples_them(small_clients: list[Client
 
 def test_time_may_count(small_clients: list[ClientGraph], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
-    monkeypatch.setattr(
-        "autofgl.methods.graphfl.configurator.time.perf_counter", lambda: next(clock)
-    )
+    monkeypatch.setattr("autofgl.methods.graphfl.trials.time.perf_counter", lambda: next(clock))
     free, dear = configurator(small_clients[0]), configurator(small_clients[0], time_weight=0.5)
-    own, whole = free.space.environment, free.space.initial(0)
-    assert dear.trial(own, 1, whole, 1.0)[0] == pytest.approx(
-        free.trial(own, 1, whole, 1.0)[0] + 0.5
-    )
+    own = free.space.environment
+    losses = [one.trials.trial(own, situation(one))[0] for one in (dear, free)]
+    assert losses[0] == pytest.approx(losses[1] + 0.5)
 
 
 def test_another_shape_must_be_better_by_more_than_chance(small_clients: list[ClientGraph]) -> None:
     client = small_clients[0]
     free, bound = configurator(client), configurator(client, structure_margin=2.0)
-    own, whole = free.space.environment, free.space.initial(0)
+    own = free.space.environment
     for other, moves in (({"sgd_lr": 0.5}, False), ({"hops": 1}, False), ({"model": "gcn"}, True)):
         chromosome = {**own, **other}
         penalty = 2 * 0.5 / np.sqrt(client.val_mask.sum()) if moves else 0.0
-        losses = [one.trial(chromosome, 1, whole, 1.0)[0] for one in (free, bound)]
+        losses = [one.trials.trial(chromosome, situation(one))[0] for one in (free, bound)]
         assert losses[1] == pytest.approx(losses[0] + penalty)
     stays = configurator(client, structure_margin=1e3)
-    found = stays.evolve(1, whole, full_weights(stays)).chromosome
+    found = stays.evolve(situation(stays)).chromosome
     assert stays.space.shape_of(found) == stays.space.shape_of(own)
 
 
@@ -187,36 +181,35 @@ def test_diverging_chromosomes_lose(small_clients: list[ClientGraph]) -> None:
     client = small_clients[0]
     broken = replace(client, x=np.full(client.x.shape, np.nan, "f4"))
     search = configurator(broken)
-    assert search.trial(search.space.environment, 1, search.space.initial(0), 1.0) == (
-        np.inf,
-        None,
-    )
+    own = search.space.environment
+    assert search.trials.trial(own, situation(search)) == (np.inf, None)
+    assert search.trials.linear([own], situation(search)) == [np.inf]
     with pytest.raises(AutoFGLError, match="client-0: all configurations diverge"):
-        search.evolve(1, search.space.initial(0), full_weights(search))
+        search.evolve(situation(search))
 
 
 def test_moments_are_kept_by_shape_and_optimizer(small_clients: list[ClientGraph]) -> None:
     both = {"optimizer": "adam", "lr": 0.01, "optimizers": "adam,sgd"}
     search = configurator(small_clients[0], **both)
-    own, whole = {**search.space.environment, "adam_lr": 0.05}, search.space.initial(0)
-    fresh = search.trial(own, 2, whole, 1.0)[1]
-    model = search.trial(own, 1, whole, 1.0)[1]
+    own = {**search.space.environment, "adam_lr": 0.05}
+    fresh = search.trials.trial(own, situation(search, 2, 1.0))[1]
+    model = search.trials.trial(own, situation(search, 1, 1.0))[1]
     assert fresh is not None
     assert model is not None
-    search.remember(own, model)
-    later = search.trial({**own, "inner_lr": 0.1, "hops": 2}, 2, whole, 1.0)[1]
+    search.trials.remember(own, model)
+    later = search.trials.trial({**own, "inner_lr": 0.1, "hops": 2}, situation(search, 2))[1]
     assert later is not None
     assert int(moments(later._optimizer)["0"]["step"]) == 2
     assert not np.array_equal(
         later.weights()["convs.0.lin.weight"], fresh.weights()["convs.0.lin.weight"]
     )
     for other in ({"model": "gcn"}, {"optimizer": "sgd"}):
-        trained = search.trial({**own, **other}, 2, whole, 1.0)[1]
+        trained = search.trials.trial({**own, **other}, situation(search, 2))[1]
         assert trained is not None
         assert int(moments(trained._optimizer).get("0", {}).get("step", 1)) == 1
     copy = configurator(small_clients[0], **both)
     copy.load_state(decode(encode(search.state())))
-    again = copy.trial({**own, "inner_lr": 0.1, "hops": 2}, 2, whole, 1.0)[1]
+    again = copy.trials.trial({**own, "inner_lr": 0.1, "hops": 2}, situation(copy, 2))[1]
     assert again is not None
     for name, value in later.weights().items():
         assert np.array_equal(again.weights()[name], value)
@@ -228,10 +221,10 @@ def test_a_trial_is_judged_as_it_moves_the_average(small_clients: list[ClientGra
     search = configurator(client, fitness="trained")
     chromosome = {**search.space.environment, "sgd_lr": 5.0}
     whole, parts = search.space.initial(0), search.space.parts_of(chromosome)
-    _, trained = search.trial(chromosome, 3, whole, 1.0)
+    _, trained = search.trials.trial(chromosome, situation(search, 3, 1.0))
     assert trained is not None
     weights = trained.weights()
-    value, kept = search.trial(chromosome, 3, whole, 0.3)
+    value, kept = search.trials.trial(chromosome, situation(search, 3, 0.3))
     assert kept is not None
     spec = search.space.spec_of(chromosome)
     model = local_model(client, GraphFLGASettings(**QUICK), spec, MetaModel)
@@ -267,12 +260,12 @@ def test_the_measures_by_hand() -> None:
 
 def test_shapes_wait_until_there_is_something_to_beat(small_clients: list[ClientGraph]) -> None:
     search = configurator(small_clients[0], structure_after=2, iterations=3)
-    whole, shapes = search.space.initial(0), []
-    trial = search.trial
+    shapes = []
+    losses = search.trials.losses
     for at in (1, 2, 3):
         asked: list[Any] = []
-        search.trial = lambda *args: (asked.append(args[0]), trial(*args))[1]  # type: ignore[method-assign]  # noqa: B023
-        winner = search.evolve(at, whole, full_weights(search))
+        search.trials.losses = lambda *args: (asked.extend(args[0]), losses(*args))[1]  # type: ignore[method-assign]  # noqa: B023
+        winner = search.evolve(situation(search, at))
         assert winner.chromosome in asked
         shapes.append({search.space.shape_of(one) for one in asked})
     assert shapes[0] == shapes[1] == {Shape("sgc", 1, 8)}

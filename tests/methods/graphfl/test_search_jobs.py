@@ -19,12 +19,14 @@ from autofgl.methods.graphfl.search_jobs import (
     submit_search,
 )
 from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.methods.graphfl.trials import Situation
 from autofgl.workers import WorkerPool
 
 pytestmark = pytest.mark.cores
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
+QUICK |= {"families": "sgc,gcn,appnp"}
 
 
 def search_of(graph: ClientGraph, **changed: Any) -> tuple[Configurator, Payload]:
@@ -35,6 +37,7 @@ def search_of(graph: ClientGraph, **changed: Any) -> tuple[Configurator, Payload
         "round": 1,
         "blocks": search.space.initial(0),
         "weights": [0.5] * len(search.space.shapes),
+        "common": {},
         "searcher": search.state(),
     }
     return search, search_request(graph, settings, 0, job)
@@ -43,7 +46,7 @@ def search_of(graph: ClientGraph, **changed: Any) -> tuple[Configurator, Payload
 def test_a_request_travels(small_clients: list[ClientGraph]) -> None:
     search, message = search_of(small_clients[0])
     reply = decode(answer_search(encode(message), lambda: False))
-    expected = search.evolve(1, message["blocks"], message["weights"]).chromosome
+    expected = search.evolve(Situation(1, message["blocks"], message["weights"])).chromosome
     assert reply["chromosome"] == expected
     assert reply["population"]["population"] == search.population_state()["population"]
     with pytest.raises(AutoFGLError, match="given up"):
@@ -57,7 +60,7 @@ def test_a_worker_finds_what_a_search_here_would(small_clients: list[ClientGraph
     assert job.message is message
     reply = job.result()
     assert job.done
-    expected = search.evolve(1, message["blocks"], message["weights"])
+    expected = search.evolve(Situation(1, message["blocks"], message["weights"]))
     assert (reply["chromosome"], reply["trials"]) == (expected.chromosome, expected.trials)
     assert search_pool()._nice == 19
 

@@ -13,13 +13,15 @@ from autofgl.errors import UserError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl import self_configured
+from autofgl.methods.graphfl import client as client_half
+from autofgl.methods.graphfl.client import SelfConfiguredClient
 from autofgl.methods.graphfl.configurations import take
-from autofgl.methods.graphfl.configurator import Configurator, distance
+from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.method import GraphFLGA
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost
-from autofgl.methods.graphfl.self_configured import SelfConfiguredClient
 from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.methods.graphfl.steps import distance
+from autofgl.methods.graphfl.trials import Situation
 from autofgl.secure import MODES
 from autofgl.sharing.meta.model import MetaModel
 from families import family
@@ -27,6 +29,7 @@ from federations import local_model, make, rounds, without
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
+QUICK |= {"families": "sgc,gcn,appnp"}
 
 
 def settings_of(**changed: Any) -> GraphFLGASettings:
@@ -44,10 +47,12 @@ def test_without_searches_it_is_graphfl(
     small_clients: list[ClientGraph], model: str, structure: bool
 ) -> None:
     common = {"model": model, "hidden": 4, "inner_steps": 2, "adapt_steps": 2, "participation": 0.6}
+    common["dropout"] = 0.0
     plain = make("graphfl", small_clients, **common)
     ours = make(
         "graphfl-ga", small_clients, **common, mode="threshold", threshold=0.0,
         evolve_structure=structure, optimizer="adam", lr=0.01, adapt="always",
+        common_rate=False,
     )  # fmt: skip
     rows, expected = rounds(ours, 4), rounds(plain, 4)
     for row, other in zip(rows, expected, strict=True):
@@ -91,7 +96,7 @@ def weights_left(search: Configurator, share: float) -> list[float]:
 
 def test_a_round_by_hand(small_clients: list[ClientGraph]) -> None:
     """Search, train on from the winner's network, average each entry over its holders."""
-    method = make("graphfl-ga", small_clients, **QUICK)
+    method = make("graphfl-ga", small_clients, **QUICK, inner_lr=0.4)
     assert isinstance(method, GraphFLGA)
     method.setup()
     whole = method.training.sharing.weights
@@ -101,9 +106,9 @@ def test_a_round_by_hand(small_clients: list[ClientGraph]) -> None:
     weight = {name: np.zeros(value.shape) for name, value in whole.items()}
     shapes = set()
     for client in small_clients:
-        search = Configurator(client, settings_of(), 0)
+        search = Configurator(client, settings_of(inner_lr=0.4), 0)
         own = client.train_mask.sum() / sum(each.train_mask.sum() for each in small_clients)
-        winner = search.evolve(1, whole, weights_left(search, own))
+        winner = search.evolve(Situation(1, whole, weights_left(search, own)))
         space, chromosome = search.space, winner.chromosome
         settings = space.settings_of(chromosome)
         model = local_model(client, settings, space.spec_of(chromosome), MetaModel)
@@ -215,7 +220,7 @@ def test_parallel_adopts_what_the_process_finds(small_clients: list[ClientGraph]
         search = Configurator(client, settings_of(mode="parallel", adopt_after=2), 0)
         own = client.train_mask.sum() / sum(each.train_mask.sum() for each in small_clients)
         assert configuration == search.space.full(
-            search.evolve(1, whole, weights_left(search, own)).chromosome
+            search.evolve(Situation(1, whole, weights_left(search, own))).chromosome
         )
     method.federation.close()
 
@@ -228,7 +233,7 @@ def test_a_lost_search_leaves_the_configuration(
 
     monkeypatch.setattr(SearchJob, "result", lost)
     never: Any = Future()
-    monkeypatch.setattr(self_configured, "submit_search", lambda message: SearchJob(message, never))
+    monkeypatch.setattr(client_half, "submit_search", lambda message: SearchJob(message, never))
     method = make("graphfl-ga", small_clients, **QUICK, mode="parallel", adopt_after=1)
     assert [row["trials"] for row in rounds(method, 3)] == [0, 0, 0]
     assert {row["configuration"]["model"] for row in method.finish().per_client} == {"sgc"}

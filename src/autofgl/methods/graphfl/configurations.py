@@ -1,8 +1,11 @@
 """What a client may choose: networks and settings of MAML, as chromosomes (section 3.1).
 
-The genes are those of the paper: the kind of convolution, hops, layers, width, activation and
-dropout; inner and outer rate, optimizer, inner steps, tasks, support and query size. The settings
-of the run are one chromosome, the *environment*; every range reaches far enough to hold it.
+The genes are those of the paper: the kind of convolution, hops, layers, width and activation; inner
+rate, inner steps, tasks, support and query size, outer rate and optimizer. Besides there are
+personalized PageRank (``teleport``: what of its input a node keeps at every hop) and weight decay.
+Dropout is none: it never paid. Outer rate and optimizer are genes only with ``common_rate=false``;
+otherwise all clients have the same, by vote. The settings of the run are one chromosome, the
+*environment*; every range reaches far enough to hold it.
 
 The paper does not say how unlike structures go into one FedAvg. Here the server keeps, for every
 kind of convolution, the blocks of its widest and deepest network, and a client's network is a slice
@@ -13,6 +16,7 @@ blocks of their own, a hidden layer is named by its place, and the last layer by
 hidden ones before it.
 """
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -122,12 +126,13 @@ def _divided(total: Any, weight: Any, before: Any) -> Any:
 
 #: Families without layers of their own, and those whose hops are no choice.
 _FLAT, _HOPLESS = ("sgc",), ("gcn", "sage")
-_HOPS, _SIZES = (1, 2, 3, 5, 10), (0, 5, 10, 20, 40)
+HOPS, _TELEPORTS = (1, 2, 3, 5, 10), (0.0, 0.05, 0.1, 0.2)
+_SIZES, _DECAYS = (0, 5, 10, 20, 40), (0.0, 5e-4, 5e-3)
 #: Settings of MAML that are genes as they are.
-_PLAIN = ("inner_lr", "optimizer", "inner_steps", "tasks", "support", "query")
+_PLAIN = ("inner_lr", "optimizer", "weight_decay", "inner_steps", "tasks", "support", "query")
 #: The gene of each optimizer's rate, with its range: a step of Adam is as long as its rate whatever
 #: the gradient is, and one of gradient descent is not.
-_RATE_OF = {"adam": ("adam_lr", 0.001, 0.3), "sgd": ("sgd_lr", 0.1, 10.0)}
+RATE_OF = {"adam": ("adam_lr", 0.001, 0.3), "sgd": ("sgd_lr", 0.1, 10.0)}
 
 
 class Configurations:
@@ -140,7 +145,7 @@ class Configurations:
         self._spec = spec
         flat, widest = settings.model in _FLAT, settings.hidden
         self._families = sorted({settings.model, *settings.families.split(",")})
-        self._optimizers = sorted({settings.optimizer, *settings.optimizers.split(",")})
+        self.optimizers = sorted({settings.optimizer, *settings.optimizers.split(",")})
         # Two layers, unless the environment has one: networks of one layer are SGC's business.
         self._fewest = 1 if not flat and settings.layers == 1 else 2
         self._deepest = max(settings.deepest, 1 if flat else settings.layers)
@@ -162,6 +167,15 @@ class Configurations:
                 widths = self._widths if layers > 1 else [self._settings.hidden]
                 shapes |= {Shape(family, layers, hidden) for hidden in widths}
         return tuple(sorted(shapes))
+
+    @cached_property
+    def propagations(self) -> tuple[tuple[int, float], ...]:
+        """All pairs of hops and teleport that a chromosome may have."""
+        genes = {gene.name: gene.values or () for gene in self.genes.genes}
+        own = self.environment
+        hops = {*genes.get("hops", ()), 1, own["hops"]}  # networks without a choice have one
+        teleports = genes.get("teleport", (own["teleport"],))
+        return tuple((int(h), float(t)) for h, t in itertools.product(sorted(hops), teleports))
 
     @property
     def shape_specs(self) -> list[ModelSpec]:
@@ -200,12 +214,15 @@ class Configurations:
         """A chromosome with all that the environment decides, in one form for all that are one."""
         return self._canonical({**self.environment, **chromosome})
 
-    def like(self, shape: Shape, inner_lr: float) -> Chromosome:
+    def like(self, shape: Shape, inner_lr: float, propagation: int | None = None) -> Chromosome:
         """The environment with another network and inner rate."""
         family, layers, hidden = shape
         like: Chromosome = {**self.environment, "model": family, "hidden": hidden}
         if family != self.environment["model"]:
-            like["hops"] = replace(self._spec, family=family, hops=None).steps
+            spec = replace(self._spec, family=family, hops=None)
+            like |= {"hops": spec.steps, "teleport": self._teleport_of(spec)}
+        if propagation is not None:
+            like["hops"], like["teleport"] = self.propagations[propagation]
         return {**like, "layers": self._fewest if family in _FLAT else layers, "inner_lr": inner_lr}
 
     def shape_of(self, chromosome: Chromosome) -> Shape:
@@ -217,17 +234,20 @@ class Configurations:
     def spec_of(self, chromosome: Chromosome) -> ModelSpec:
         """A chromosome's network."""
         full = self.full(chromosome)
+        teleport = float(full["teleport"])
+        sgc = full["model"] == "sgc"
         return replace(
             self._spec_of(self.shape_of(full)),
             hops=int(full["hops"]),
-            dropout=float(full["dropout"]),
             activation=str(full["activation"]),
+            teleport=self._spec.teleport if sgc else teleport,
+            sgc_teleport=teleport if sgc and teleport else None,
         )
 
     def settings_of(self, chromosome: Chromosome) -> GraphFLGASettings:
         """The environment with a chromosome's settings of MAML."""
         full = self.full(chromosome)
-        rate, *_ = _RATE_OF[str(full["optimizer"])]
+        rate, *_ = RATE_OF[str(full["optimizer"])]
         update = {**{name: full[name] for name in _PLAIN}, "lr": full[rate]}
         return self._settings.model_copy(update=update)
 
@@ -239,6 +259,15 @@ class Configurations:
         """Place of a chromosome's shape among all."""
         return self.shapes.index(self.shape_of(chromosome))
 
+    def propagation_of(self, chromosome: Chromosome) -> int:
+        """Place of a chromosome's hops and teleport among all."""
+        full = self.full(chromosome)
+        return self.propagations.index((full["hops"], full["teleport"]))
+
+    def _teleport_of(self, spec: ModelSpec) -> float:
+        """That of a network of a family, unless a chromosome says otherwise."""
+        return (spec.sgc_teleport or 0.0) if spec.family == "sgc" else spec.teleport
+
     def _spec_of(self, shape: Shape) -> ModelSpec:
         family, layers, hidden = shape
         return replace(self._spec, family=family, layers=layers, hidden=hidden)
@@ -247,16 +276,16 @@ class Configurations:
         """The environment."""
         own = self._settings
         rates: Chromosome = {name: getattr(own, name) for name in _PLAIN}
-        for optimizer in self._optimizers:
-            rate, low, high = _RATE_OF[optimizer]
+        for optimizer in self.optimizers:
+            rate, low, high = RATE_OF[optimizer]
             rates[rate] = own.lr if optimizer == own.optimizer else math.sqrt(low * high)
         return {
             "model": own.model,
             "hops": self._spec.steps,
+            "teleport": self._teleport_of(self._spec),
             "layers": self._fewest if own.model in _FLAT else own.layers,
             "hidden": own.hidden,
             "activation": HIDDEN_ACTIVATIONS[0],
-            "dropout": own.dropout,
             **rates,
         }
 
@@ -264,37 +293,48 @@ class Configurations:
         own = self.environment
         return [
             Categorical("model", tuple(self._families)),
-            Categorical("hops", _with(_HOPS, own["hops"])),
+            Categorical("hops", _with(HOPS, own["hops"])),
+            Categorical("teleport", _with(_TELEPORTS, own["teleport"], self._spec.teleport)),
             Integer("layers", self._fewest, self._deepest),
             Categorical("hidden", tuple(self._widths)),
             Categorical("activation", HIDDEN_ACTIVATIONS),
-            Categorical("dropout", _with((0.0, 0.25, 0.5), own["dropout"])),
         ]
 
     def _rates(self) -> list[Gene]:
-        own, rates = self._settings, [_RATE_OF[optimizer] for optimizer in self._optimizers]
-        lr = {name: float(self.environment[name]) for name, *_ in rates}
+        own = self._settings
         return [
             LogFloat("inner_lr", min(0.01, own.inner_lr), max(2.0, own.inner_lr)),
-            *(LogFloat(name, min(low, lr[name]), max(high, lr[name])) for name, low, high in rates),
-            Categorical("optimizer", tuple(self._optimizers)),
+            *([] if own.common_rate else self._outer()),
+            Categorical("weight_decay", _with(_DECAYS, own.weight_decay)),
             Integer("inner_steps", min(1, own.inner_steps), max(10, own.inner_steps)),
             Integer("tasks", 1, max(3, own.tasks)),
             Categorical("support", _with(_SIZES, own.support)),
             Categorical("query", _with(_SIZES, own.query)),
         ]
 
+    def _outer(self) -> list[Gene]:
+        """What decides how far an outer step goes."""
+        names = [RATE_OF[optimizer][0] for optimizer in self.optimizers]
+        rates = [LogFloat(name, *self.rate_range(name)) for name in names]
+        return [*rates, Categorical("optimizer", tuple(self.optimizers))]
+
+    def rate_range(self, gene: str) -> tuple[float, float]:
+        """Between what an outer rate lies; the environment's is within."""
+        own = float(self.environment[gene])
+        low, high = next((low, high) for name, low, high in RATE_OF.values() if name == gene)
+        return min(low, own), max(high, own)
+
     def _canonical(self, chromosome: Chromosome) -> Chromosome:
         """Genes that a network does not read are the environment's or the widest."""
         full = dict(chromosome)
-        for optimizer in self._optimizers:
-            if optimizer != full["optimizer"]:
-                rate, *_ = _RATE_OF[optimizer]
+        for optimizer in self.optimizers:
+            if optimizer != full.get("optimizer", optimizer):
+                rate, *_ = RATE_OF[optimizer]
                 full[rate] = self.environment[rate]
         if "model" not in chromosome:
             return full
         if full["model"] in _HOPLESS:
-            full["hops"] = 1
+            full["hops"], full["teleport"] = 1, self.environment["teleport"]
         if full["model"] in _FLAT:
             full["layers"] = self._fewest
         if full["model"] in _FLAT or full["layers"] == 1:
@@ -302,5 +342,5 @@ class Configurations:
         return full
 
 
-def _with(choices: tuple[Value, ...], own: Value) -> tuple[Value, ...]:
-    return tuple(sorted({*choices, own}))
+def _with(choices: tuple[Value, ...], *own: Value) -> tuple[Value, ...]:
+    return tuple(sorted({*choices, *own}))

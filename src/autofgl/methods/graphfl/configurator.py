@@ -1,43 +1,26 @@
 """A client's search for its own configuration (Rezaei et al., 2024, sections 3.1 and 3.2).
 
-A chromosome is judged by a trial: the network is cut out of the global blocks, trained for a round
-as the client would train it, adapted to the client's labeled nodes, and evaluated on its validation
-nodes. The paper evaluates on local test data; here test nodes are never looked at.
-
-What is evaluated is not the trained network itself but one on the way to it, as an average would be
-(:func:`weight_left`). When trained networks were judged alone, chromosomes won that hardly trained,
-and the federation ceased to learn (docs/results/graphfl-ga.md).
-
-A trial computes nothing for nodes that are neither judged nor trained on nor near them, and the
-best one's trained network is kept, so that nothing is trained twice. The outer optimizer goes on
-with the moments that the client's training left for a network of that shape.
+Chromosomes are judged by :mod:`autofgl.methods.graphfl.trials`. The best one's trained network is
+where the client's training starts, as in the paper.
 """
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-
-import numpy as np
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import Arrays, Configurations, take
+from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.vicinity import judge, reach, vicinity, without_test
-from autofgl.runtime.client_data import Inputs
-from autofgl.runtime.local_model import Weights
+from autofgl.methods.graphfl.trials import Situation, Trials
+from autofgl.methods.graphfl.vicinity import without_test
 from autofgl.runtime.specs import family_spec
-from autofgl.runtime.state import restore_state
 from autofgl.search.genetic import Genetic, RandomChromosomes
 from autofgl.search.space import Chromosome
 from autofgl.seeding import numpy_generator
-from autofgl.sharing.meta.model import MetaModel
-from autofgl.tasks.losses import NodeLoss
 
-#: Loss counts so much less than accuracy: it only decides between equals.
-_TIE = 1e-4
 #: Genes that decide which entries a network holds.
 _SHAPE = ("model", "layers", "hidden")
 _SEARCHERS = {"genetic": Genetic, "random": RandomChromosomes}
@@ -64,106 +47,47 @@ class Configurator:
         self._settings = settings
         self._seed = seed
         self._graph = without_test(graph, settings, seed)
-        self._vicinities: dict[int, tuple[Inputs, Inputs]] = {}
         self._searcher: Genetic | None = None
-        self._moments: dict[str, Payload] = {}
-        #: What trials minimize; with weights of the classes once they are known.
-        self.loss = NodeLoss.of(settings)
+        self.trials = Trials(self._graph, settings, seed, self.space)
+        #: Genes that all clients share, by vote.
+        self.common: Chromosome = {}
 
     @property
     def possible(self) -> bool:
         """Whether there is anything to train on and to judge by."""
         return bool(self._graph.train_mask.any() and self._graph.val_mask.any())
 
-    def evolve(
-        self,
-        at: int,
-        blocks: Arrays,
-        weights: Sequence[float],
-        given_up: Callable[[], bool] = lambda: False,
-    ) -> Winner:
-        """Search from the last population, with the global blocks of a round; see :func:`shift`.
+    def evolve(self, now: Situation, given_up: Callable[[], bool] = lambda: False) -> Winner:
+        """Search from the last population, with the global blocks of a round.
 
         An AutoFGLError says that no chromosome leads to a finite network, or that ``given_up`` is
         true.
         """
         start = time.perf_counter()
-        searcher = self._renewed()
-        best: tuple[float, Payload] = (math.inf, {})
-        trials = 0
+        searcher, trials = self._renewed(), self.trials
+        trials.begin()
         for _ in range(self._settings.iterations):
+            if given_up():
+                raise AutoFGLError(f"{self._graph.name}: the search was given up")
             asked = searcher.ask()
-            losses = []
-            for chromosome in asked:
-                if given_up():
-                    raise AutoFGLError(f"{self._graph.name}: the search was given up")
-                expected = self.expected(chromosome, at)
-                weight = weights[self.space.index_of(expected)]
-                loss, model = self.trial(expected, at, blocks, weight)
-                if model is not None and loss < best[0]:
-                    best = (loss, model.state())
-                losses.append(loss)
-            searcher.tell(asked, losses)
-            trials += len(asked)
-        chromosome, _ = searcher.best
-        if not best[1]:
+            expected = [self.expected(one, now.at) for one in asked]
+            searcher.tell(asked, trials.losses(expected, now, given_up))
+        chromosome, loss = searcher.best
+        winner = self.expected(chromosome, now.at)
+        trained = trials.trained(winner, now) if math.isfinite(loss) else None
+        if trained is None:
             raise AutoFGLError(f"{self._graph.name}: all configurations diverge: lower 'inner_lr'")
-        winner = self.expected(chromosome, at)
-        return Winner(winner, best[1], best[0], trials, time.perf_counter() - start)
+        return Winner(winner, trained, loss, trials.made, time.perf_counter() - start)
 
     def expected(self, chromosome: Chromosome, at: int) -> Chromosome:
-        """What a chromosome stands for in a round: at first its shape is the environment's.
+        """What a chromosome stands for in a round: with the genes that all clients share, and at
+        first with the environment's shape.
 
         Otherwise clients leave a network that is not trained yet for one that adapts faster to
         their few labels, and all have to begin again (docs/results/graphfl-ga.md).
         """
+        chromosome = {**chromosome, **self.common}
         return chromosome if at > self._settings.structure_after else self._at_home(chromosome)
-
-    def trial(
-        self, chromosome: Chromosome, at: int, blocks: Arrays, weight: float
-    ) -> tuple[float, MetaModel | None]:
-        """Loss of a chromosome, and the network that it trained; none if that diverged."""
-        begin = time.perf_counter()
-        before = take(blocks, self.space.parts_of(chromosome))
-        spec = self.space.spec_of(chromosome)
-        taught, judged = self._vicinities_of(reach(spec))
-        model = MetaModel(
-            self._graph.name, taught, spec, self.space.settings_of(chromosome), self._seed, before
-        )
-        self.recall(chromosome, model)
-        model.loss = self.loss
-        try:
-            model.learn(at)
-            trained = model.weights()
-            model.load_weights(shift(before, trained, weight))
-            accuracy, loss = judge(model, judged, self._settings)
-            model.load_weights(trained)
-        except AutoFGLError:
-            return math.inf, None
-        value = -accuracy + _TIE * min(loss, 100.0) + self.penalty(chromosome)
-        if self._settings.time_weight:
-            value += self._settings.time_weight * (time.perf_counter() - begin)
-        return value, model
-
-    def penalty(self, chromosome: Chromosome) -> float:
-        """What a network of another shape than the environment's must be better by.
-
-        It leaves the blocks that the others train, and on n validation nodes chance alone may make
-        it look better: the standard error of an accuracy is at most 1 / (2√n).
-        """
-        if self.space.shape_of(chromosome) == self.space.shape_of(self.space.environment):
-            return 0.0
-        return self._settings.structure_margin * 0.5 / math.sqrt(self._graph.val_mask.sum())
-
-    def remember(self, chromosome: Chromosome, model: MetaModel) -> None:
-        """Keep the moments of a network that was trained, for others of its shape."""
-        self._moments[self._kind(chromosome)] = model.state()["optimizer"]
-
-    def recall(self, chromosome: Chromosome, model: MetaModel) -> None:
-        """Have a network's optimizer go on with moments that were kept, if there are any."""
-        moments = self._moments.get(self._kind(chromosome))
-        if moments is not None:
-            restore_state(model, ("_optimizer",), {"optimizer": moments})
 
     def population_state(self) -> Payload:
         """Population, and what the searcher knows."""
@@ -177,17 +101,12 @@ class Configurator:
 
     def state(self) -> Payload:
         """Population and moments."""
-        return {"population": self.population_state(), "moments": self._moments}
+        return {"population": self.population_state(), "moments": self.trials.state()}
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         self.load_population_state(state["population"])
-        self._moments = dict(state["moments"])
-
-    def _kind(self, chromosome: Chromosome) -> str:
-        """What moments are kept by."""
-        family, layers, hidden = self.space.shape_of(chromosome)
-        return f"{family}/{layers}/{hidden}/{self.space.full(chromosome)['optimizer']}"
+        self.trials.load_state(state["moments"])
 
     def _renewed(self) -> Genetic:
         """The last population, to be measured again, since the global weights are others.
@@ -216,49 +135,3 @@ class Configurator:
             settings.breeding,
             [own] if settings.environment else [],
         )
-
-    def _vicinities_of(self, hops: int) -> tuple[Inputs, Inputs]:
-        if hops not in self._vicinities:
-            graph, settings = self._graph, self._settings
-            self._vicinities[hops] = (
-                vicinity(graph, graph.train_mask, hops, settings),
-                vicinity(graph, graph.val_mask, hops, settings),
-            )
-        return self._vicinities[hops]
-
-
-def weights_by_shape(share: float, shares: Sequence[float], own: int) -> list[float]:
-    """What an average of each shape would leave of a client's training, see :func:`weight_left`.
-
-    ``shares`` are those of all that trained each shape in the last average, the client's in
-    ``own``.
-    """
-    weights = []
-    for index, of_shape in enumerate(shares):
-        others = max(of_shape - share, 0.0) if index == own else of_shape
-        weights.append(weight_left(share / (share + others)) if share else 0.0)
-    return weights
-
-
-def weight_left(share: float) -> float:
-    """What of a client's training is left in an average in which it has this share of the weight.
-
-    Of n equal clients that train on different nodes, what their steps have in common adds up, and
-    what is peculiar to each averages out to 1/√n. A client cannot tell the two apart, and so all of
-    its step counts as much as the peculiar part: √share.
-    """
-    return math.sqrt(min(max(share, 0.0), 1.0))
-
-
-def shift(before: Weights, trained: Weights, weight: float) -> Weights:
-    """A network on the way from its weights before training to those after, at ``weight`` of it."""
-    return {name: value + weight * (trained[name] - value) for name, value in before.items()}
-
-
-def distance(before: Weights, trained: Weights) -> float:
-    """Euclidean length of a client's step, over all weights of its network; infinite or no number
-    for weights that have diverged.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = [np.sum(np.square(trained[name] - value)) for name, value in before.items()]
-    return math.sqrt(sum(map(float, squares)))

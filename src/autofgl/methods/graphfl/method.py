@@ -4,28 +4,37 @@ docs/methods.md says where we differ from the authors' code of GraphFL.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, ClassVar
 
 from autofgl.errors import UserError
+from autofgl.federation import Federation
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.self_configured import SELF_CONFIGURED, SelfConfiguredServer
 from autofgl.methods.graphfl.settings import GraphFLGASettings, GraphFLSettings
 from autofgl.nn.models.networks import count_parameters, empty_network
+from autofgl.nn.models.spec import spec_from_json
 from autofgl.runtime.method import SharedTraining
 from autofgl.runtime.outcome import Outcome
 from autofgl.runtime.specs import family_spec
 from autofgl.secure import make_server
+from autofgl.sharing.meta.server_test import server_test
 from autofgl.sharing.meta.sharing import META, new_clients
 
 
 class GraphFL(SharedTraining):
     """Clients meta-learn a network that adapts to few labels (:mod:`autofgl.sharing.meta`)."""
 
-    Settings = GraphFLSettings
+    Settings: ClassVar[type[GraphFLSettings]] = GraphFLSettings
     ways: ClassVar = {"meta": META}
+
+    def __init__(
+        self, federation: Federation, settings: Any, seed: int, secure: str = "none"
+    ) -> None:
+        super().__init__(federation, settings, seed, secure)
+        self._server_graph: ClientGraph | None = None
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
@@ -33,8 +42,33 @@ class GraphFL(SharedTraining):
         super().check(clients, settings, secure)
         check_roles(clients, settings, secure)
 
+    def take_server_graph(self, graph: ClientGraph) -> None:
+        """What the server tests the last model on."""
+        self._server_graph = graph
 
-class GraphFLGA(SharedTraining):
+    def finish(self) -> Outcome:
+        """Both test phases under their names, if the server has one."""
+        outcome = super().finish()
+        if self._server_graph is None:
+            return outcome
+        weights, settings = outcome.models["model"], self._server_settings()
+        spec = spec_from_json(outcome.spec)
+        server = server_test(self._server_graph, spec, weights, settings, self.seed)
+        both = {
+            "clients_test_accuracy": outcome.test_accuracy,
+            "server_test_accuracy": server.test_accuracy,
+            "server_test": asdict(server),
+        }
+        own = self.settings.test_phase == "server"
+        headline = server.test_accuracy if own else outcome.test_accuracy
+        return replace(outcome, test_accuracy=headline, extra={**outcome.extra, **both})
+
+    def _server_settings(self) -> Any:
+        """By what the server adapts."""
+        return self.settings
+
+
+class GraphFLGA(GraphFL):
     """GraphFL with clients that configure themselves by a genetic algorithm."""
 
     Settings = GraphFLGASettings
@@ -50,7 +84,6 @@ class GraphFLGA(SharedTraining):
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """As GraphFL; a client's configuration is that of the last round."""
         super().check(clients, settings, secure)
-        check_roles(clients, settings, secure)
         if settings.select != "last":
             raise UserError(
                 f"select={settings.select}: a client's configuration is that of the last round, "
@@ -59,9 +92,18 @@ class GraphFLGA(SharedTraining):
 
     def finish(self) -> Outcome:
         """As GraphFL, with the number of chromosomes that were tried."""
-        outcome, sharing = self.training.finish(), self.training.sharing
+        outcome = super().finish()
+        return replace(outcome, extra={**outcome.extra, "trials": self._sharing.trials})
+
+    def _server_settings(self) -> Any:
+        """The server adapts as the clients do on average."""
+        return self.settings.model_copy(update={"inner_lr": self._sharing.inner_lr})
+
+    @property
+    def _sharing(self) -> SelfConfiguredServer:
+        sharing = self.training.sharing
         assert isinstance(sharing, SelfConfiguredServer)
-        return replace(outcome, extra={**outcome.extra, "trials": sharing.trials})
+        return sharing
 
 
 def check_roles(clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:

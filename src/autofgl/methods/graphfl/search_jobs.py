@@ -20,6 +20,7 @@ from autofgl.federation.payload import Payload, decode, encode
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.settings import GraphFLGASettings
+from autofgl.methods.graphfl.trials import Situation
 from autofgl.workers import TaskError, WorkerLost, WorkerPool, WorkerTask, shared_pool
 
 _ARRAYS = ("edge_index", "y", "train_mask", "val_mask", "test_mask", "node_id")
@@ -84,8 +85,11 @@ def answer_search(task: bytes, canceled: Callable[[], bool]) -> bytes:
     settings = GraphFLGASettings(**message["settings"])
     configurator = Configurator(_graph(message["graph"]), settings, message["seed"])
     configurator.load_state(message["searcher"])
-    configurator.loss = configurator.loss.with_weights(message.get("class_weights", ()))
-    winner = configurator.evolve(message["round"], message["blocks"], message["weights"], canceled)
+    trials = configurator.trials
+    trials.loss = trials.loss.with_weights(message.get("class_weights", ()))
+    configurator.common = message["common"]
+    now = Situation(message["round"], message["blocks"], message["weights"], message.get("drift"))
+    winner = configurator.evolve(now, canceled)
     return encode(
         {
             "chromosome": winner.chromosome,

@@ -17,33 +17,22 @@ mean of the inner rates in it: the *advice*. The paper is silent on such clients
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from autofgl.federation.payload import Payload
-from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.graphfl.configurations import (
-    Arrays,
-    Configurations,
-    merge,
-    put,
-    put_into,
-    take,
-)
-from autofgl.methods.graphfl.configurator import Configurator, distance, shift, weights_by_shape
-from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
+from autofgl.methods.graphfl.client import SelfConfiguredClient
+from autofgl.methods.graphfl.configurations import Configurations, merge, take
+from autofgl.methods.graphfl.votes import SCALES, decide, shared_genes
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import Metrics
 from autofgl.runtime.outcome import Row
-from autofgl.runtime.private import is_private
-from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import (
     METRICS,
     OWN,
@@ -59,211 +48,12 @@ from autofgl.runtime.replies import (
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.specs import family_spec
 from autofgl.runtime.summing import average
-from autofgl.search.space import Chromosome
-from autofgl.sharing.meta.model import MetaModel
-from autofgl.sharing.meta.sharing import MetaClient, MetaServer
+from autofgl.sharing.meta.sharing import MetaServer
 
-#: What a search depends on that changes from round to round.
-_SEARCH = ("round", "blocks", "weights", "class_weights", "searcher")
 #: Inner rates lie within a factor of e to this power of the run's own.
 _LARGEST = 20.0
 #: What a client says of its search.
 NOTE = Record({"trials": WHOLE, "seconds": SECONDS, "below": Truth()}, frozenset({"below"}))
-
-
-class SelfConfiguredClient(MetaClient):
-    """Meta-learns with the network and the settings that its own search has chosen."""
-
-    def __init__(
-        self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
-    ) -> None:
-        super().__init__(data, recipe, settings, secure, trial)
-        self._private = is_private(settings)
-        self._search = Configurator(data.graph, settings, data.seed)
-        self._space = self._search.space
-        self._chosen: Chromosome | None = None
-        self._active: Chromosome = {}
-        self._blocks: Arrays = {}
-        self._weights: list[float] = []
-        self._lengths: list[float] = []
-        self._note: Payload = {}
-        self._job: SearchJob | None = None
-        self._configure(self._space.environment)
-
-    def weigh_classes(self, weights: Sequence[float]) -> None:
-        """As always; also in what the search trains."""
-        super().weigh_classes(weights)
-        self._search.loss = self.local.loss
-
-    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
-        """Take in blocks and advice; a search beside the training may have ended."""
-        self._note = {"trials": 0, "seconds": 0.0}
-        super().take(payload, opened)
-
-    def receive(self, payload: Payload) -> None:
-        """The global blocks of a message; ``advice`` is for one that never trained."""
-        self._blocks = payload["weights"]
-        if self._job is not None and "round" in payload:
-            self._collect(self._job, payload["round"])
-        advice = payload["advice"]
-        self._weights = self._weights_in(payload["totals"], advice["shares"])
-        self._lengths = advice["lengths"]
-        shape = self._space.shapes[advice["shape"]]
-        self._configure(self._chosen or self._space.like(shape, advice["inner_lr"]))
-        self.local.load_weights(take(self._blocks, self._space.parts_of(self._active)))
-
-    def learn(self, payload: Payload) -> float:
-        """Train for a round, with a search before or beside it as the mode has it."""
-        at, mode = payload["round"], self.settings.mode
-        self._chosen = self._active  # from now on its own affair
-        again = mode == "continuous" and self._search.possible
-        if again:
-            trained = self._evolve(at)  # changes self.local
-            self.local.load_state(trained)
-        loss = self.local.learn(at, int(again))
-        self._search.remember(self._active, self.local)
-        if mode == "parallel" and self._search.possible and self._job is None:
-            search = {"round": at, "blocks": self._blocks, "weights": self._weights}
-            search["class_weights"] = list(self.local.loss.class_weights)
-            self._start({**search, "searcher": self._search.state()})
-        if mode == "threshold" and self._search.possible:
-            accuracy = Metrics.of(self.local.evaluate_adapted()).val_accuracy
-            self._note["below"] = accuracy < self.settings.threshold
-        return loss
-
-    def vectors(self) -> Weights:
-        """The network's part of the blocks; what shape it has, how far it moved, its inner rate."""
-        parts, index = self._space.parts_of(self._active), self._space.index_of(self._active)
-        trained = self.local.weights()
-        before = take(self._blocks, parts) if self._blocks else trained
-        if self._private:  # what it has not, and what it has chosen, nobody is to notice
-            return put_into(self.reference(), trained, parts)
-        length = distance(before, trained)
-        shapes, lengths = np.zeros((2, len(self._space.shapes)), np.float32)
-        shapes[index], lengths[index] = 1.0, length
-        rate = math.log(self.local.settings.inner_lr / self.settings.inner_lr)
-        blocks = put(self._equal_step(before, trained, length), parts, self._space.sizes)
-        return {
-            **blocks,
-            "shapes": shapes,
-            "lengths": lengths,
-            "log_rate": np.array(rate, np.float32),
-        }
-
-    def reference(self) -> Arrays:
-        """The global blocks."""
-        return self._blocks or self._space.initial(self.data.seed)
-
-    def after(self, payload: Payload) -> Payload:
-        """Search if asked to by ``evolve``; the ``note`` says what it cost, and who is below, but
-        not with differential privacy.
-        """
-        if payload["evolve"] and self._search.possible:
-            self._evolve(payload["round"])
-        if self._private:
-            return {"note": {"trials": 0, "seconds": 0.0}}
-        return {"note": self._note}
-
-    def settle(self, payload: Payload) -> None:
-        """Take the final blocks; a search that still runs is given up."""
-        if self._job is not None:
-            self._job.cancel()
-            self._job = None
-        super().settle(payload)
-
-    def describe(self, graph: ClientGraph) -> Payload:
-        """As GraphFL, with the configuration."""
-        return {**super().describe(graph), "configuration": self._active}
-
-    def export(self) -> Payload:
-        """The blocks before the first round, and the environment's network."""
-        spec = self._space.spec_of(self._space.environment)
-        return {"weights": self._space.initial(self.data.seed), "spec": spec.to_json()}
-
-    def state(self) -> Payload:
-        """Network, optimizer, configuration, population, and the search that runs, if any."""
-        state = {
-            "local": self.local.state(),
-            "active": self._active,
-            "chosen": self._chosen or {},
-            "searcher": self._search.state(),
-        }
-        if self._job is not None:
-            state["job"] = {key: self._job.message[key] for key in _SEARCH}
-        return state
-
-    def load_state(self, state: Payload) -> None:
-        """Take up where :meth:`state` was taken; a search that ran begins again."""
-        self._configure(state["active"])
-        self.local.load_state(state["local"])
-        self._chosen = state["chosen"] or None
-        self._search.load_state(state["searcher"])
-        self._job = None
-        if "job" in state:
-            self._start(state["job"])
-
-    def _weights_in(self, totals: list[int], shares: list[float]) -> list[float]:
-        """What of this client's training an average leaves, for each shape that it may train."""
-        if self.settings.alone:
-            return [1.0] * len(shares)
-        share = self.local.taught_nodes / max(totals[0], 1) / self.settings.participation
-        return weights_by_shape(min(share, 1.0), shares, self._space.index_of(self._active))
-
-    def _equal_step(self, before: Weights, trained: Weights, length: float) -> Weights:
-        """The trained weights, but as far away as clients of this shape went in the last round.
-
-        Who has not changed its settings does as in GraphFL.
-        """
-        if not self._lengths:
-            return trained
-        common = self._lengths[self._space.index_of(self._active)]
-        changed = self._active != self._space.full(self._space.environment)
-        if not (self.settings.equal_steps and changed and common and length):
-            return trained
-        return shift(before, trained, common / length)
-
-    def _evolve(self, at: int) -> Payload:
-        """Search, and change to the winner; the state of its trained network."""
-        winner = self._search.evolve(at, self._blocks, self._weights)
-        self._note |= {"trials": winner.trials, "seconds": winner.seconds}
-        self._chosen = winner.chromosome
-        self._configure(winner.chromosome)
-        return winner.trained
-
-    def _configure(self, chromosome: Chromosome) -> None:
-        """Change to a configuration, unless it is the present one."""
-        full = self._space.full(chromosome)
-        if full == self._active:
-            return
-        self._active = full
-        self.local = MetaModel(
-            self.data.graph.name,
-            self.data.inputs(self.settings.normalize_features),
-            self._space.spec_of(full),
-            self._space.settings_of(full),
-            self.data.seed,
-        )
-        self.local.loss = self._search.loss
-        self._search.recall(full, self.local)
-
-    def _start(self, search: Payload) -> None:
-        """Begin a search in a process of its own."""
-        message = search_request(self.data.graph, self.settings, self.data.seed, search)
-        self._job = submit_search(message)
-
-    def _collect(self, job: SearchJob, at: int) -> None:
-        """Change to what a search has chosen, if it is time; the weights stay the federation's."""
-        after = self.settings.adopt_after
-        if not (job.done if after == 0 else at >= job.message["round"] + after):
-            return
-        self._job = None
-        try:
-            reply: dict[str, Any] = job.result()
-        except SearchLost:
-            return
-        self._search.load_population_state(reply["population"])
-        self._chosen = reply["chromosome"]
-        self._note |= {"trials": reply["trials"], "seconds": reply["seconds"]}
 
 
 class SelfConfiguredServer(MetaServer):
@@ -293,12 +83,20 @@ class SelfConfiguredServer(MetaServer):
             "inner_lr": self.settings.inner_lr,
             "shares": shares,
             "lengths": [0.0] * len(shares),
+            "propagation": self._space.propagation_of(own),
+            "common": shared_genes(self._space) if self.settings.common_rate else {},
         }
 
     def update_forms(self) -> dict[str, Form]:
         """Blocks of the server's sizes; shares by shape, and how far each went."""
         by_shape = Array((len(self._space.shapes),), -ROUNDING)
-        numbers = {"shapes": by_shape, "lengths": by_shape, "log_rate": Array(())}
+        numbers: dict[str, Form] = {"shapes": by_shape, "lengths": by_shape, "log_rate": Array(())}
+        sizes = {
+            "propagations": len(self._space.propagations),
+            "votes": len(SCALES),
+            "tried": len(self._space.optimizers),
+        }
+        numbers |= {name: Array((size,), -ROUNDING) for name, size in sizes.items()}
         return {**super().update_forms(), **numbers}
 
     def center(self) -> None:
@@ -354,12 +152,22 @@ class SelfConfiguredServer(MetaServer):
         rate = self.settings.inner_lr * math.exp(min(max(log_rate, -_LARGEST), _LARGEST))
         lengths = zip(update["lengths"], shares, self._advice["lengths"], strict=True)
         self._advice = {
+            **self._advice,
             "shape": int(np.argmax(shares)),
+            "propagation": int(np.argmax(update["propagations"])),
             "inner_lr": rate,
             "shares": (np.array(shares) / sum(shares)).tolist(),
             "lengths": [float(sum_) / of if of >= least else last for sum_, of, last in lengths],
         }
+        if self.settings.common_rate:
+            votes = (np.asarray(update[key]).tolist() for key in ("votes", "tried"))
+            self._advice["common"] = decide(self._space, self._advice["common"], *votes)
         return float(np.float32(update["query_loss"] / share))
+
+    @property
+    def inner_lr(self) -> float:
+        """Geometric mean of the clients' inner rates."""
+        return float(self._advice["inner_lr"])
 
     def settle(self, last_is_best: bool) -> Payload:
         """The blocks, and the advice."""
@@ -368,7 +176,8 @@ class SelfConfiguredServer(MetaServer):
     def network(self) -> tuple[dict[str, Any], Weights]:
         """The network of the advice; clients' own ones differ."""
         space, shape = self._space, self._advice["shape"]
-        spec = space.spec_of(space.like(space.shapes[shape], self._advice["inner_lr"]))
+        advised = self._advice["inner_lr"], self._advice["propagation"]
+        spec = space.spec_of(space.like(space.shapes[shape], *advised))
         return spec.to_json(), take(self.best_weights, space.parts[shape])
 
     def client_line(self, line: dict[str, Any], own: Payload) -> dict[str, Any]:

@@ -1,16 +1,17 @@
 """Settings of GraphFL, and of GraphFL with clients that configure themselves."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from autofgl.errors import unknown_name
+from autofgl.errors import UserError, unknown_name
 from autofgl.runtime.federated_settings import ClientsSettings
 from autofgl.runtime.settings import (
     Count,
     NetworkSettings,
     NonNegative,
     Positive,
+    ServerData,
     Share,
     TrainSettings,
     Whole,
@@ -32,6 +33,9 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     """
 
     renamed: ClassVar[dict[str, str]] = {"optimiser": "optimizer"}
+    server_only: ClassVar[tuple[str, ...]] = (
+        "test_phase", "server_share", "server_graph", "server_labels",
+    )  # fmt: skip
 
     model: str = "sgc"
     """network family, e.g. sgc (the paper's), gcn"""
@@ -75,6 +79,34 @@ class GraphFLSettings(ClientsSettings, TrainSettings, NetworkSettings):
     """number of classes, chosen by the seed, that only the test phase adapts to"""
     participation: float = Field(1.0, gt=0, le=1)
     """share of the clients that train in a round"""
+    test_phase: Literal["clients", "server", "both"] = "clients"
+    """where the last model is tested: at the clients, which adapt it to their own labels each; at
+    the server, which adapts it to a few labels of nodes of its own, as in the papers; or at both.
+    test_accuracy is the clients' figure unless it is server"""
+    server_share: float = Field(0.0, ge=0, lt=1)
+    """test_phase=server, both: share of the nodes that the server keeps from all clients"""
+    server_graph: str = ""
+    """test_phase=server, both: graph file of the server, where sites have their own"""
+    server_labels: Count = 5
+    """test_phase=server, both: labeled nodes of each class that the server adapts to; it tests on
+    its others"""
+
+    @model_validator(mode="after")
+    def _check_test_phase(self) -> Self:
+        has, tests = bool(self.server_share or self.server_graph), self.test_phase != "clients"
+        if tests and not has:
+            raise UserError(
+                f"test_phase={self.test_phase} needs nodes that the server has: set server_share "
+                "or server_graph"
+            )
+        if has and not tests:
+            raise UserError("server_share and server_graph are for test_phase=server or both")
+        return self
+
+    @property
+    def server_data(self) -> ServerData:
+        """The nodes or the graph that the server tests on."""
+        return ServerData(self.server_share, self.server_graph)
 
     @property
     def releases(self) -> Releases | None:
@@ -109,11 +141,20 @@ class GraphFLGASettings(GraphFLSettings):
 
     optimizer: Literal["adam", "sgd"] = "sgd"
     """what takes the outer step at first"""
-    lr: Positive = 1.0
+    lr: Positive = 3.0
     """rate of the outer step at first, of gradient descent's size"""
     adapt: Literal["always", "if-better"] = "if-better"
     """whether clients adapt in the test phase: always, or if the federation's validation accuracy
     is no worse with it than without"""
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    """dropout rate, of all clients; with any, trials of linear networks are made one by one"""
+    common_rate: bool = True
+    """rate and optimizer of the outer step are the same for all: in every round clients vote by the
+    loss on validation nodes that the last step would have led to with other rates; false: genes of
+    each client"""
+    horizon: Count = 3
+    """rounds that a chromosome is judged after: its training goes on, and the others move the
+    average as they did in the last round"""
     mode: Literal["continuous", "parallel", "threshold"] = "continuous"
     """when a client evolves: in every round that it trains in, in a process beside the training, or
     when it is below the threshold"""
@@ -145,8 +186,9 @@ class GraphFLGASettings(GraphFLSettings):
     """all clients move the average equally far: as far as they wanted to on average in the last
     round. Otherwise those with large rates decide where it goes"""
     families: str = Field(
-        default="sgc,gcn,appnp",
-        description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}",
+        default="sgc",
+        description=f"networks that a client may choose, besides 'model': {', '.join(SLICED)}; "
+        "sgc,gcn,appnp is the paper's choice, and takes about four times as long",
     )
     optimizers: str = Field(
         default="sgd",

@@ -1,5 +1,6 @@
 """Convolution of the simplified graph convolutional network (SGC)."""
 
+import torch
 from torch import Tensor
 
 from autofgl.nn.conv.base import Convolution
@@ -16,11 +17,15 @@ class SGConv(Convolution):
     .. math::
         \mathbf{X}^{\prime} = \left(\tilde{\mathbf{D}}^{-1/2} (\mathbf{A} + \mathbf{I})
         \tilde{\mathbf{D}}^{-1/2} \right)^K \mathbf{X} \mathbf{\Theta} + \mathbf{b}
+
+    With a probability :math:`\alpha` of going back to the start, the power is personalized PageRank
+    in K steps, as in :class:`~autofgl.nn.conv.appnp.APPNPConv`; the bias is not propagated.
     """
 
-    def __init__(self, in_channels: int, out_channels: int, K: int = 1) -> None:
+    def __init__(self, in_channels: int, out_channels: int, K: int = 1, alpha: float = 0.0) -> None:
         super().__init__()
         self.K = K
+        self.alpha = alpha
         self.lin = Linear(in_channels, out_channels)
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
@@ -31,6 +36,11 @@ class SGConv(Convolution):
         return self.lin.add_bias(self._hops(structure.gcn, self.lin.product(x)))
 
     def _hops(self, operator: SparseOperator, x: Tensor) -> Tensor:
+        if self.alpha:
+            start = x * self.alpha
+            for _ in range(self.K):
+                x = torch.add(start, operator @ x, alpha=1 - self.alpha)
+            return x
         for _ in range(self.K):
             x = operator @ x
         return x

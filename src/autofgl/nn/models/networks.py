@@ -97,11 +97,13 @@ class SGC(StackedGNN):
     """The network of `"Simplifying Graph Convolutional Networks"
     <https://arxiv.org/abs/1902.07153>`_: propagation and one linear map.
 
-    The paper has no dropout; here the spec's applies to the input, as in the other families.
+    The paper has no dropout; here the spec's applies to the input, as in the other families. With
+    ``sgc_teleport`` it propagates by personalized PageRank.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec, [SGConv(spec.in_features, spec.classes, K=spec.steps)])
+        sizes, alpha = (spec.in_features, spec.classes), spec.sgc_teleport or 0.0
+        super().__init__(spec, [SGConv(*sizes, K=spec.steps, alpha=alpha)])
 
 
 class GAT(StackedGNN):

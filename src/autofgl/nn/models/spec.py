@@ -81,6 +81,7 @@ class ModelSpec(_Description):
     stacks: int = 3  # parallel stacks of arma
     stack_layers: int = 2  # steps within each stack of arma, which share their weights
     root_dropout: float = 0.25  # on the skip connections of arma
+    sgc_teleport: float | None = None  # that of sgc: personalized PageRank; None for plain hops
     activation: str | None = None  # between the layers of gcn, sage and appnp; None for relu
 
     def __post_init__(self) -> None:
@@ -96,6 +97,8 @@ class ModelSpec(_Description):
             _check_count(owner, "hops", self.hops, least=0)
         for name in ("dropout", "teleport", "root_dropout"):
             check_probability(owner, name, getattr(self, name))
+        if self.sgc_teleport is not None:
+            check_probability(owner, "sgc_teleport", self.sgc_teleport)
         if self.family == "gat" and self.hidden % self.heads:
             raise UserError(
                 f"model gat: hidden {self.hidden} must be a multiple of heads {self.heads}"

@@ -93,7 +93,8 @@ def _stages(spec: ModelSpec | OwnSpec) -> list[tuple[str, str, str]]:
     numbered = [f"layer {at + 1}" for at in range(spec.layers)]
     match spec.family:
         case "sgc":
-            return [("sgc", f"{spec.steps} hops", "layer")]
+            back = f", teleport {spec.sgc_teleport:g}" if spec.sgc_teleport else ""
+            return [("sgc", f"{spec.steps} hops{back}", "layer")]
         case "appnp" | "grand":
             linear = [("linear", width, "stage") for width in widths]
             hops = (spec.family, f"{spec.steps} hops", "layer")

@@ -106,14 +106,26 @@ def draw_task(nodes: int, support: int, query: int, rng: np.random.Generator) ->
     too few nodes both sizes shrink in proportion, but each keeps one; a single node is both.
     """
     order = torch.from_numpy(rng.permutation(nodes))
+    adapting, judging = task_places(nodes, support, query)
+    return Task(order[adapting], order[judging])
+
+
+def task_places(nodes: int, support: int, query: int) -> tuple[slice, slice]:
+    """Where the two sets of a task lie in a random order of the nodes."""
     if nodes == 1:
-        return Task(order, order)
+        return slice(1), slice(1)
     adapting = min(support or nodes // 2, nodes - 1)
     judging = query or nodes - adapting
     if adapting + judging > nodes:
         adapting = min(max(round(nodes * adapting / (adapting + judging)), 1), nodes - 1)
         judging = nodes - adapting
-    return Task(order[:adapting], order[adapting : adapting + judging])
+    return slice(adapting), slice(adapting, adapting + judging)
+
+
+def adapted_to(settings: Any, nodes: int, seed: int, name: str) -> Tensor:
+    """Which of a client's training nodes an adaptation before an evaluation may see."""
+    rng = numpy_generator(seed, "adaptation", name)
+    return torch.from_numpy(np.sort(rng.permutation(nodes)[: settings.adapt_support or nodes]))
 
 
 def unseen(classes: int, count: int, seed: int) -> npt.NDArray[np.int64]:
@@ -270,9 +282,7 @@ class MetaModel(LocalModel):
 
     def _adapted_to(self) -> Tensor:
         """Positions of the training nodes that an adaptation may see, always the same."""
-        count = self.settings.adapt_support or self.train_nodes
-        rng = numpy_generator(self._seed, "adaptation", self.name)
-        return torch.from_numpy(np.sort(rng.permutation(self.train_nodes)[:count]))
+        return adapted_to(self.settings, self.train_nodes, self._seed, self.name)
 
     def _parameters(self) -> Parameters:
         return {name: value.detach().clone() for name, value in self.model.named_parameters()}
