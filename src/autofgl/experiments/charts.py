@@ -5,8 +5,16 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from autofgl.errors import UserError
-from autofgl.experiments.curves import mean_curve
-from autofgl.experiments.plan import ChartKind, Figure, Leaderboard, Setting, Table, Variant
+from autofgl.experiments.curves import finished_history, mean_curve, round_curve
+from autofgl.experiments.plan import (
+    ChartKind,
+    Figure,
+    Leaderboard,
+    Options,
+    Setting,
+    Table,
+    Variant,
+)
 from autofgl.experiments.summary import FigureLine, Summary, TableCell
 from autofgl.nn.models.spec import SearchedSpec
 from autofgl.report.charts import Chart, Series
@@ -207,6 +215,23 @@ def complexity_charts(table: Table, cells: Sequence[TableCell]) -> list[Chart]:
         for whose, costs in (("the paper", paper), ("ours", ours))
     ]
     return [chart for chart in charts if len(chart.shown) > 1]
+
+
+def round_charts(table: Table, options: Options, cells: Sequence[TableCell]) -> list[Chart]:
+    """Test accuracy by round, a chart for each column with finished runs."""
+    charts = []
+    for column in table.settings:
+        series = []
+        for cell in cells:
+            if cell.setting != column or not cell.runs:
+                continue
+            histories = (finished_history(cell.folder(options, seed)) for seed in cell.runs)
+            curve = mean_curve(map(round_curve, histories), "round", "test_accuracy")
+            points = [(at, mean, mean - std, mean + std) for at, mean, std in curve]
+            series.append(Series.of(cell.variant.label, points))
+        if series:
+            charts.append(Chart(column.label, "round", series, percent, count, note=_SPREAD))
+    return charts
 
 
 def _complexity_chart(title: str, rows: Sequence[Variant], costs: Mapping[str, Cost]) -> Chart:

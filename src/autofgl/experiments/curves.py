@@ -65,6 +65,13 @@ class Generation(NamedTuple):
     median_loss: float
 
 
+class RoundPoint(NamedTuple):
+    """Federated test accuracy of a round."""
+
+    round: int
+    test_accuracy: float
+
+
 class Effort(NamedTuple):
     """What some rounds took."""
 
@@ -129,6 +136,12 @@ def search_curve(history: History) -> list[Generation]:
     """The generations of a search over shared weights, those of its warm-up among them."""
     rows = _rows(history, "search")
     return [Generation(row["generation"], row["best_fll"], row["median_fll"]) for row in rows]
+
+
+def round_curve(history: History) -> list[RoundPoint]:
+    """The rounds of any method that were evaluated."""
+    rows = (row for row in history if is_number(row.get("test_accuracy")))
+    return [RoundPoint(row["round"], row["test_accuracy"]) for row in rows]
 
 
 def total_effort(history: History, *phases: str) -> Effort:

@@ -108,6 +108,8 @@ class Table(Experiment):
     #: clients, are shown too.
     by_client: bool = False
     tuning: bool = False  #: whether it is about the time of searches for hyperparameters
+    #: Whether accuracy by round, and the accuracy of a test phase at the server, are shown too.
+    by_round: bool = False
 
 
 @dataclass(frozen=True)

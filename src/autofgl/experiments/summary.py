@@ -123,6 +123,10 @@ class TableCell(Summary):
         return self.accuracy - self.paper.accuracy
 
 
+#: Accuracy of a test phase at the server.
+SERVER_FIGURE = "server_test_accuracy"
+
+
 def table_cells(table: Table, options: Options) -> list[TableCell]:
     """Read the run folders of a table, column by column."""
     cells = product(table.settings, table.variants)
@@ -150,6 +154,7 @@ def _table_figures(folder: RunFolder) -> Figures:
     ends = (row["wall_s"] for row in history if row.get("phase") == "search")
     return {
         **{key: result[key] for key in keys},
+        **{key: result[key] for key in (SERVER_FIGURE,) if key in result},
         "inference_s": result.get("inference_s"),
         "search_s": max(ends, default=None),
     }

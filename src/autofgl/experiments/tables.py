@@ -10,12 +10,18 @@ from statistics import mean
 from typing import Any
 
 from autofgl.experiments import pages
-from autofgl.experiments.charts import best_architectures, complexity_charts
+from autofgl.experiments.charts import best_architectures, complexity_charts, round_charts
 from autofgl.experiments.curves import TrialTimes
 from autofgl.experiments.pages import Column, Document, Grid, PagePart, mean_of
 from autofgl.experiments.plan import Options, Run, Setting, Table
 from autofgl.experiments.runner import Pages
-from autofgl.experiments.summary import CLIENT_FIGURES, TableCell, table_cell, table_cells
+from autofgl.experiments.summary import (
+    CLIENT_FIGURES,
+    SERVER_FIGURE,
+    TableCell,
+    table_cell,
+    table_cells,
+)
 from autofgl.report.charts.figures import chart_grid
 from autofgl.report.numbers import NOTHING
 from autofgl.report.page import Section, element
@@ -95,7 +101,7 @@ def table_files(table: Table, options: Options, cells: Sequence[TableCell]) -> d
         "table.json": pages.json_text(content),
         "table.md": document.markdown(),
         "table.csv": pages.csv_text(headings, map(_csv_row, cells)),
-        "table.html": pages.reproduction_page(table, _sections(table, document, cells)),
+        "table.html": pages.reproduction_page(table, _sections(table, options, document, cells)),
     }
 
 
@@ -115,6 +121,7 @@ def _cell_json(cell: TableCell) -> dict[str, Any]:
         "search_s": cell.mean("search_s"),
         "seeds_wanted": cell.wanted,
         **{key: cell.mean(key) for key in by_client},
+        **({SERVER_FIGURE: server} if (server := cell.mean(SERVER_FIGURE)) is not None else {}),
         **cell.runs_as_json(),
     }
 
@@ -145,8 +152,10 @@ def _document(table: Table, options: Options, cells: Sequence[TableCell]) -> Doc
     return Document(table.title, PagePart("In short", (intro,)), parts, table.notes)
 
 
-def _sections(table: Table, document: Document, cells: Sequence[TableCell]) -> list[Section]:
-    """The document, drawings of the best architectures, and accuracy against complexity."""
+def _sections(
+    table: Table, options: Options, document: Document, cells: Sequence[TableCell]
+) -> list[Section]:
+    """The document, best architectures, accuracy against complexity and by round."""
     architectures = best_architectures(cells)
     sections = [*document.sections(), *([architectures] if architectures else [])]
     timed = any(published.seconds for published in table.paper.values())
@@ -154,6 +163,9 @@ def _sections(table: Table, document: Document, cells: Sequence[TableCell]) -> l
     if charts is not None:
         note = element("p", _COMPLEXITY, class_="note")
         sections.append(Section("Accuracy against complexity", [note, charts]))
+    rounds = chart_grid(round_charts(table, options, cells)) if table.by_round else None
+    if rounds is not None:
+        sections.append(Section("Accuracy by round", rounds))
     return sections
 
 
@@ -162,6 +174,8 @@ def _column_part(table: Table, column: Setting, cells: Sequence[TableCell]) -> P
     about = f"`{column.dataset}`, {column.clients} clients, partition `{column.partition}`{shared}."
     own = [cell for cell in cells if cell.setting == column]
     columns = _COLUMNS_BY_CLIENT if table.by_client else _COLUMNS
+    if any(SERVER_FIGURE in run for cell in own for run in cell.runs.values()):
+        columns = _COLUMNS_BY_TEST_PHASE
     return PagePart(column.label, (about, Grid.of(columns, own)))
 
 
@@ -188,6 +202,14 @@ _COLUMNS_BY_CLIENT: tuple[Column, ...] = (
     *_ACCURACIES,
     ("mean over clients", mean_of("mean_test_accuracy", 1, times=100)),
     ("all classes", mean_of("all_classes_accuracy", 1, times=100)),
+    ("seeds", pages.seeds_text),
+    ("whole run, s", mean_of("wall_s", 0)),
+)
+
+
+_COLUMNS_BY_TEST_PHASE: tuple[Column, ...] = (
+    *_ACCURACIES,
+    ("server test", mean_of(SERVER_FIGURE, 1, times=100)),
     ("seeds", pages.seeds_text),
     ("whole run, s", mean_of("wall_s", 0)),
 )

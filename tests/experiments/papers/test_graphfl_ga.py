@@ -4,7 +4,7 @@ import pytest
 
 import autofgl
 from autofgl.config import sort_settings
-from autofgl.experiments.papers import TABLES
+from autofgl.experiments.papers import TABLES, VIEWS
 from autofgl.experiments.plan import Options, Table, plan
 from autofgl.experiments.tables import TablePages
 from autofgl.graphs.catalog import PARTITIONERS, DataSettings, PartitionSettings
@@ -30,6 +30,7 @@ def test_every_cell_is_a_valid_run(table: Table, out: Path) -> None:
         if config.method == "graphfl-ga":
             method = layers.method
             budgets.add((method.population, method.iterations, method.retention, method.mode))
+    assert {budget[:2] for budget in budgets} == {(20, 10)}, "the paper's"
     assert len(budgets) == 1, "searches have the same budget"
 
 
@@ -55,7 +56,7 @@ def test_the_papers_figures() -> None:
 
 def test_the_settings_of_the_columns() -> None:
     first, second, third, fourth, fifth = GRAPHFL_GA_TABLES
-    assert [column.clients for column in first.settings] == [6, 6, 6, 6]
+    assert [column.clients for column in first.settings] == [6] * 5
     assert [column.shared["participation"] for column in second.settings] == [0.1, 0.2]
     assert {column.clients for column in second.settings} == {50}
     assert (third.settings[0].partition, third.settings[0].clients) == ("shared", 5)
@@ -67,7 +68,7 @@ def test_the_settings_of_the_columns() -> None:
 def test_the_page_says_what_a_column_sets(out: Path) -> None:
     table = GRAPHFL_GA_TABLES[1]
     page = TablePages(table, Options(out)).files()["table.md"]
-    assert "50 clients, partition `random`, `participation=0.1`, `whole_graph_hops=2`." in page
+    assert "50 clients, partition `random`, `participation=0.1`, `whole_graph=True`." in page
     assert "| GraphFL with GA | 83.2 | – | – | – |" in page
 
 
@@ -87,3 +88,10 @@ def test_a_fifth_of_a_clients_nodes_is_shared() -> None:
     nodes = [set(client.node_id.tolist()) for client in clients]
     assert set.union(*nodes) == set(range(2708)), "nobody's node is lost"
     assert sum(sizes) == pytest.approx(2708 / 0.8, abs=10)
+
+
+def test_figures_are_made_of_the_tables() -> None:
+    views = [view for name, view in VIEWS.items() if name.startswith("ga-fig")]
+    assert [view.name for view in views] == [f"ga-fig{number}" for number in range(6, 11)]
+    assert [view.table for view in views] == [table.name for table in GRAPHFL_GA_TABLES]
+    assert all(table.by_round for table in GRAPHFL_GA_TABLES)
