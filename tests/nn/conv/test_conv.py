@@ -299,6 +299,17 @@ def test_initial_weights_have_pyg_s_distribution() -> None:
                 torch.testing.assert_close(parameter.abs().max(), bound, rtol=0.05, atol=1e-12)
 
 
+def test_sgc_with_teleport_is_personalized_pagerank(generator: torch.Generator) -> None:
+    """As APPNP of what the linear map gives, whatever comes first; the bias stays where it is."""
+    structure = Structure(torch.tensor([[0, 1, 2, 3], [1, 0, 1, 1]]), 4)
+    x = torch.rand(4, 5, generator=generator)
+    for classes in (3, 8):
+        conv = SGConv(5, classes, K=4, alpha=0.2)
+        conv.reset_parameters(generator)
+        expected = APPNPConv(4, 0.2)(x @ conv.lin.weight, structure) + conv.lin.bias
+        torch.testing.assert_close(conv(x, structure), expected)
+
+
 def test_every_layer_type_of_the_search_space_has_a_convolution() -> None:
     assert tuple(CONVOLUTIONS) == LAYER_TYPES
     x, structure = torch.ones(3, 8), Structure(torch.tensor([[0, 1], [1, 2]]), 3)

@@ -90,6 +90,21 @@ class GraphFLGA(GraphFL):
                 "so that graphfl-ga has select=last only"
             )
 
+    @property
+    def notices(self) -> list[str]:
+        """As always; and what a search costs."""
+        own = self.settings
+        children = own.population * (1 - own.retention) * (1 - own.random_selection)
+        trials = round(own.population + (own.iterations - 1) * children)
+        more = ""
+        if own.evolve_structure and own.families == "sgc":
+            more = ", networks without hidden layers; with families=sgc,gcn,appnp it takes longer"
+        return [
+            *super().notices,
+            f"a search tries {trials} configurations at most (population={own.population}, "
+            f"iterations={own.iterations}){more}",
+        ]
+
     def finish(self) -> Outcome:
         """As GraphFL, with the number of chromosomes that were tried."""
         outcome = super().finish()
