@@ -97,8 +97,8 @@ _GRAPHFL = (
     ),
     Learns(
         "server, with `test_phase=server` or `both`",
-        "nothing more of clients: it adapts the final weights to nodes and labels of its own, which "
-        "no client has",
+        "nothing more of clients: it adapts the final weights to nodes and labels of its own, "
+        "which no client has",
     ),
 )
 
@@ -237,8 +237,8 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
         Learns(
             "clients, besides",
             "the weights of all shapes, the share of the training nodes that uses each, the mean "
-            "length of a step, the mean inner rate, hops and teleport of the largest part, rate and "
-            "optimizer of the outer step",
+            "length of a step, the mean inner rate, hops and teleport of the largest part, rate "
+            "and optimizer of the outer step",
         ),
         Learns(
             "nobody",
