@@ -58,7 +58,7 @@ def graph_of(n: int, edges: list[tuple[int, int]], seed: int) -> ClientGraph:
 
 def parts(method: str, case: Case) -> list[ClientGraph]:
     clients = case.clients
-    if method in ("labels", "labels-degree"):
+    if method in ("labels", "labels-asfgnn", "labels-degree"):
         clients = min(clients, len(np.unique(case.graph.y[case.graph.y >= 0])))
     return partition(case.graph, clients, method, case.seed)
 

@@ -15,11 +15,13 @@ from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.asfgnn.settings import SFGNNSettings
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
+from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.method import Method
 from autofgl.runtime.recipe import changed
 from autofgl.secure import MODES, SecureSumError
-from autofgl.sharing.own_encoder import distribution, divergence, mix, own_encoder_spec
+from autofgl.sharing.mixing import class_wise, columns_by_class, distribution, divergence, mix
+from autofgl.sharing.own_encoder import own_encoder_spec
 from federations import leaves, local_model, make, parties, rounds, without
 
 
@@ -40,7 +42,7 @@ def alone(client: ClientGraph, settings: SFGNNSettings) -> Any:
 
 
 @pytest.mark.parametrize("secure", MODES)
-@pytest.mark.parametrize("mixing", ["js", "none", "constant"])
+@pytest.mark.parametrize("mixing", ["js", "none", "constant", "class", "both"])
 def test_two_rounds_of_algorithm_2_in_numpy(
     skewed: list[ClientGraph], mixing: str, secure: str
 ) -> None:
@@ -56,13 +58,25 @@ def test_two_rounds_of_algorithm_2_in_numpy(
     for local in locals_:
         local.train(1, at=1)
     counts = [np.bincount(client.y[client.train_mask], minlength=3) for client in skewed]
-    everyone = sum(counts) / sum(counts).sum()
+    everyone_has = sum(counts)
+    everyone = everyone_has / everyone_has.sum()
     trained = [local.weights() for local in locals_]
     shared = [name for name in trained[0] if name.startswith(DISCRIMINATOR)]
     mean = {name: sum(weights[name] for weights in trained) / 3 for name in shared}
+    if mixing in (
+        "class",
+        "both",
+    ):  # W_sj = Σ_i N_ij W_ij / Σ_i N_ij, for the output layer's columns
+        for name in ("second.weight", "second.bias"):
+            key, each = f"{DISCRIMINATOR}{name}", list(zip(counts, trained, strict=True))
+            mean[key] = np.stack(
+                [sum(c[j] * w[key][..., j] for c, w in each) / everyone_has[j] for j in range(3)],
+                axis=-1,
+            )
     for local, weights, count in zip(locals_, trained, counts, strict=True):
-        keep = {"js": _js(count / count.sum(), everyone), "none": 0.0, "constant": 0.7}[mixing]
-        assert mixing != "js" or 0.01 < keep < 0.6
+        js = _js(count / count.sum(), everyone)
+        keep = {"constant": 0.7, "none": 0.0, "class": 0.0}.get(mixing, js)
+        assert 0.01 < js < 0.6
         merged = {name: keep * weights[name] + (1 - keep) * mean[name] for name in shared}
         local.load_weights({**weights, **merged})
         local.train(1, at=2)
@@ -77,6 +91,24 @@ def _js(p: Any, q: Any) -> float:
     middle = (p + q) / 2
     bits = [np.where(one > 0, one * np.log2(np.maximum(one, 1e-300) / middle), 0) for one in (p, q)]
     return float(sum(value.sum() for value in bits) / 2)
+
+
+def test_who_never_saw_a_class_does_not_move_its_column() -> None:
+    rng = np.random.default_rng(0)
+    second = f"{DISCRIMINATOR}second."
+    nets = [
+        {f"{second}weight": rng.normal(size=(2, 3)), f"{second}bias": rng.normal(size=3)}
+        for _ in range(2)
+    ]
+    labels = np.array([[4, 0, 0], [1, 6, 0]])  # nobody has the third class
+    mean = {name: (nets[0][name] + nets[1][name]) / 2 for name in nets[0]}
+    columns = sum(columns_by_class(net, own) for net, own in zip(nets, labels, strict=True))
+    found = class_wise(mean, columns, labels.sum(0) / COUNT_UNIT)
+    for name in mean:
+        (a, b, _), (c, d, _) = (net[name].T for net in nets)
+        np.testing.assert_allclose(found[name].T[0], (4 * a + c) / 5, rtol=1e-6)
+        np.testing.assert_allclose(found[name].T[1], (0 * b + 6 * d) / 6, rtol=1e-6)
+        np.testing.assert_allclose(found[name].T[2], mean[name].T[2], rtol=1e-6)
 
 
 def test_who_keeps_all_of_its_own_is_alone(skewed: list[ClientGraph]) -> None:

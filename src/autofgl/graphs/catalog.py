@@ -279,6 +279,10 @@ PARTITIONERS: dict[str, Partitioner] = {
         "label skew, shares of each class drawn from Dirichlet(dirichlet_beta)"
     ),
     "labels": Partitioner("label skew, a group of classes per client (ASFGNN)"),
+    "labels-asfgnn": Partitioner(
+        "label skew by the letter of ASFGNN: clients keep their sizes",
+        overlapping=True,
+    ),
     "degree": Partitioner("degree skew, from nodes with few neighbors to nodes with many (ASFGNN)"),
     "labels-degree": Partitioner(
         "skew of labels and degrees, nodes where both agree; the rest left out (ASFGNN)",

@@ -5,7 +5,6 @@ every node's client, ``[n]``; the overlapping ones return who has what, ``[clien
 have at least as many nodes as there are clients.
 """
 
-import heapq
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from autofgl.graphs.catalog import CLIENT_SPLITS, PARTITIONERS, PartitionSetting
 from autofgl.graphs.client_graph import Bools, ClientGraph, Ints
 from autofgl.graphs.cut import cut, cut_overlapping, labels_of
 from autofgl.graphs.datasets import split_clients
+from autofgl.graphs.label_skew import by_labels, by_labels_to_the_letter, packed, spread
 from autofgl.graphs.objects import GraphLike, as_graph
 from autofgl.seeding import numpy_generator
 
@@ -116,7 +116,7 @@ def _louvain(graph: ClientGraph, clients: int, rng: Generator, settings: Partiti
     order = order[np.argsort(community[order], kind="stable")]
     pieces = _pieces(np.bincount(community), clients)
     owner = np.empty(graph.num_nodes, np.int64)
-    owner[order] = np.repeat(_packed(pieces, clients), pieces)
+    owner[order] = np.repeat(packed(pieces, clients), pieces)
     return owner
 
 
@@ -182,39 +182,12 @@ def _dirichlet(
 
     Nodes without a label are spread evenly. A client may stay empty when β is small.
     """
-    owner = _spread(graph.num_nodes, clients, rng)
+    owner = spread(graph.num_nodes, clients, rng)
     for label in np.unique(graph.y[graph.y >= 0]):
         nodes = rng.permutation(np.flatnonzero(graph.y == label))
         shares = rng.dirichlet(np.full(clients, settings.dirichlet_beta))
         bounds = np.cumsum(shares)[:-1] * len(nodes)
         owner[nodes] = np.searchsorted(bounds, np.arange(len(nodes)) + 0.5)
-    return owner
-
-
-def _labels(graph: ClientGraph, clients: int, rng: Generator, settings: PartitionSettings) -> Ints:
-    """ASFGNN's label skew: classes form one group per client.
-
-    A client takes the share α of its own group; the rest of the group is spread evenly over the
-    other clients. With two clients, A takes α of group one and 1−α of group two, and B the reverse.
-    Nodes without a label are spread evenly over all. ``label_groups`` names the classes of each
-    client, such as ``0,1,2,4|3,5,6``; a class of several clients, as in ``0,1|0,2``, is spread
-    evenly over them. Left out, the classes go, from large to small, to the client with the fewest
-    nodes so far.
-    """
-    homes = _label_groups(graph, clients, settings.label_groups)
-    owner = _spread(graph.num_nodes, clients, rng)
-    group = np.full(graph.num_nodes, -1, np.int64)
-    for label, own in enumerate(homes):
-        nodes = np.flatnonzero(graph.y == label)
-        if len(own):
-            group[nodes] = own[0] if len(own) == 1 else own[_spread(len(nodes), len(own), rng)]
-    for client in range(clients):
-        nodes = rng.permutation(np.flatnonzero(group == client))
-        stay = round(settings.label_alpha * len(nodes)) if clients > 1 else len(nodes)
-        owner[nodes[:stay]] = client
-        others = np.delete(np.arange(clients), client)
-        if stay < len(nodes):
-            owner[nodes[stay:]] = others[_spread(len(nodes) - stay, clients - 1, rng)]
     return owner
 
 
@@ -242,7 +215,7 @@ def _labels_and_degree(
     clients and α = 1 the first has nodes of the first group of classes with few neighbors, the
     second nodes of the second group with many. All other nodes belong to nobody.
     """
-    by_label = _labels(graph, clients, rng, settings)
+    by_label = by_labels(graph, clients, rng, settings)
     by_degree = _degree(graph, clients, rng, settings)
     owner = np.where((by_label == by_degree) & (graph.y >= 0), by_label, -1)
     return np.asarray(owner == np.arange(clients)[:, None])
@@ -271,7 +244,7 @@ def _shared(graph: ClientGraph, clients: int, rng: Generator, settings: Partitio
     overlapping" of Rezaei et al., 2024, which does not say who shares what with whom.
     """
     share = settings.shared_nodes
-    owner = _spread(graph.num_nodes, clients, rng)
+    owner = spread(graph.num_nodes, clients, rng)
     member: Bools = owner == np.arange(clients)[:, None]
     for row in member:
         others = np.flatnonzero(~row)
@@ -285,19 +258,15 @@ _ASSIGN: dict[str, _Assign] = {
     "metis": _metis,
     "louvain": _louvain,
     "louvain-openfgl": _louvain_openfgl,
-    "random": lambda graph, clients, rng, _: _spread(graph.num_nodes, clients, rng),
+    "random": lambda graph, clients, rng, _: spread(graph.num_nodes, clients, rng),
     "dirichlet": _dirichlet,
-    "labels": _labels,
+    "labels": by_labels,
+    "labels-asfgnn": by_labels_to_the_letter,
     "degree": _degree,
     "labels-degree": _labels_and_degree,
     "overlap": _overlap,
     "shared": _shared,
 }
-
-
-def _spread(items: int, clients: int, rng: Generator) -> Ints:
-    """A uniformly random assignment of items to clients, even but for one item."""
-    return rng.permutation(items) % clients
 
 
 def _adjacency(graph: ClientGraph) -> sp.csr_array:
@@ -322,53 +291,3 @@ def _pieces(communities: Ints, clients: int) -> Ints:
         half = pieces[largest] // 2
         pieces[largest : largest + 1] = [half, pieces[largest] - half]
     return np.array(pieces, np.int64)
-
-
-def _packed(sizes: Ints, bins: int) -> Ints:
-    """Bin of each item: from large to small, always into the bin with the least content."""
-    filled = [(0, index) for index in range(bins)]
-    chosen = np.empty(len(sizes), np.int64)
-    for item in np.argsort(-sizes, kind="stable"):
-        content, index = filled[0]
-        chosen[item] = index
-        heapq.heapreplace(filled, (content + int(sizes[item]), index))
-    return chosen
-
-
-def _label_groups(graph: ClientGraph, clients: int, groups: str | None) -> list[Ints]:
-    """Clients of each class; none for a class without nodes that nobody named."""
-    sizes = np.bincount(graph.y[graph.y >= 0], minlength=graph.classes)
-    if groups is not None:
-        return _given_groups(sizes, clients, groups)
-    present = np.flatnonzero(sizes)
-    if len(present) < clients:
-        raise UserError(
-            f"partition 'labels' gives each of the {clients} clients classes of its own, but the "
-            f"graph has nodes of {len(present)}: use fewer clients, or partition 'dirichlet'"
-        )
-    homes = [np.empty(0, np.int64)] * graph.classes
-    for label, client in zip(present, _packed(sizes[present], clients), strict=True):
-        homes[label] = np.array([client])
-    return homes
-
-
-def _given_groups(sizes: Ints, clients: int, groups: str) -> list[Ints]:
-    """Read ``0,1,2,4|3,5,6`` and check it against the clients and the classes."""
-    parts = groups.split("|")
-    if len(parts) != clients:
-        raise UserError(
-            f"label_groups '{groups}' has {len(parts)} groups for {clients} clients: "
-            "give one per client, separated by '|'"
-        )
-    homes: list[list[int]] = [[] for _ in sizes]
-    for client, part in enumerate(parts):
-        for label in map(int, part.split(",")):
-            if label >= len(sizes):
-                raise UserError(f"label_groups names class {label}, the graph has {len(sizes)}")
-            if client in homes[label]:
-                raise UserError(f"label_groups names class {label} twice in one group")
-            homes[label].append(client)
-    missing = [label for label, own in enumerate(homes) if not own and sizes[label] > 0]
-    if missing:
-        raise UserError(f"label_groups leaves out class {', '.join(map(str, missing))}")
-    return [np.array(own, np.int64) for own in homes]

@@ -107,7 +107,8 @@ _SFGNN = (
         "server",
         "averages over the clients in each round: discriminator, label distribution, accuracy; "
         "sums of losses, correct predictions and node counts; every client's hyperparameters; "
-        "with `collect_models` each client's network",
+        "with `collect_models` each client's network; with `mixing=class` or `both` the output "
+        "layers weighted by the label counts",
         none="each client's part of every sum: discriminator, label and node counts, losses, "
         "accuracies",
     ),
@@ -250,7 +251,14 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
     "sfgnn": _SFGNN,
     "asfgnn": (
         *_SFGNN[:2],
-        Learns("server, besides", "the score of every trial; it proposes all hyperparameters"),
+        Learns(
+            "server, besides",
+            "the score of every trial; it proposes all hyperparameters. With `searcher=local` each "
+            "client proposes its own, and the server learns the width of every trial, sums of the "
+            "clients' votes for it (one for a width, or how good a client's best is with it), and "
+            "at the end the hyperparameters of the network that stays",
+            none="with `searcher=local` each client's votes",
+        ),
         _SFGNN[2],
     ),
     "auto": (

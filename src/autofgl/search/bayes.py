@@ -4,7 +4,7 @@ Optuna's Gaussian process does the work: a Matérn kernel of order 5/2 with a le
 gene, fitted to the trials so far, and the logarithm of the expected improvement, which has the same
 maximum as the expected improvement itself and is easier to climb. Where trials run in parallel,
 open ones are taken into account (a batch criterion, qLogEI). The first trials are a Latin
-hypercube.
+hypercube. To compare, Optuna's tree-structured Parzen estimator can take its place.
 
 A proposal is a pure function of the trials so far, of their number and of the seed: the process is
 fitted anew each time by a sampler that is seeded by (seed, number). So it makes no difference
@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,7 @@ _RUNNING, _COMPLETE, _FAIL = TrialState.RUNNING, TrialState.COMPLETE, TrialState
 
 
 class Bayes:
-    """Gaussian process and expected improvement.
+    """Gaussian process and expected improvement; or ``model="tpe"`` (Bergstra et al., 2011).
 
     The first ``startup`` trials are of the space-filling design. The study is kept in memory, or in
     an SQLite file at ``path``, so that a search goes on with its trials after a crash, and so that
@@ -46,7 +46,13 @@ class Bayes:
     """
 
     def __init__(
-        self, space: SearchSpace, seed: int, *, startup: int = 10, path: Path | None = None
+        self,
+        space: SearchSpace,
+        seed: int,
+        *,
+        startup: int = 10,
+        path: Path | None = None,
+        model: Literal["gp", "tpe"] = "gp",
     ) -> None:
         if startup < 1:
             raise SearchError(f"a Gaussian process needs a trial to start with, not {startup}")
@@ -54,6 +60,7 @@ class Bayes:
         self._seed = seed
         self._startup = startup
         self._path = path
+        self._model = model
         self._distributions = {gene.name: _distribution(gene) for gene in space.genes}
         with _speaking(path):
             self._study = _open_study(path)
@@ -76,6 +83,10 @@ class Bayes:
             with _speaking(self._path):
                 self._study.add_trial(self._trial(self._params(asked[-1]), _RUNNING))
         return self.space.candidates(asked)
+
+    def proposal(self) -> Candidate:
+        """What :meth:`ask` would ask, without a record of it: for who may try something else."""
+        return self.space.check(self._propose(self.trials))
 
     def tell(self, candidates: Candidates, losses: npt.ArrayLike) -> None:
         """See :class:`~autofgl.search.searcher.Searcher`. What is told twice stays as it is."""
@@ -145,7 +156,8 @@ class Bayes:
 
     def _best_expected(self, trials: list[FrozenTrial]) -> Candidate:
         seed = child_seed(self._seed, "trial", len(trials)) % 2**32
-        sampler = optuna.samplers.GPSampler(seed=seed, n_startup_trials=0)
+        kind = optuna.samplers.GPSampler if self._model == "gp" else optuna.samplers.TPESampler
+        sampler = kind(seed=seed, n_startup_trials=0)
         study = optuna.create_study(sampler=sampler)
         losses = [trial.value for trial in trials if trial.value is not None]
         worst = max(filter(math.isfinite, losses), default=0.0)

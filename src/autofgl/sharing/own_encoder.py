@@ -8,9 +8,9 @@ counts N_i of its training nodes and its accuracy M_i; the server learns sums on
     W_s = mean of W_i        Q_s = Σ N_i / ΣΣ N        M = mean of M_i
 
 and sends W_s and Q_s back. A client whose labels are like everybody's takes W_s, one with other
-labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s). One
-without training nodes takes W_s and has no say in it. docs/methods.md says where we differ from the
-paper.
+labels keeps more of its own: W_i ← js_i · W_i + (1 − js_i) · W_s with js_i = JS(Q_i‖Q_s), or mixes
+in another way (:mod:`autofgl.sharing.mixing`). One without training nodes takes W_s and has no say
+in it. docs/methods.md says where we differ from the paper.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from autofgl.federation.party import Refused
 from autofgl.federation.payload import Payload
@@ -33,13 +32,22 @@ from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.metrics import BestRound, Metrics, scale_down, scale_up
 from autofgl.runtime.outcome import Outcome, Row, client_lines
 from autofgl.runtime.recipe import Recipe
-from autofgl.runtime.replies import OWN, WEIGHTS, WHOLE, Array, Form, Network, Record
+from autofgl.runtime.replies import (
+    OWN,
+    WEIGHTS,
+    WHOLE,
+    Array,
+    Form,
+    Named,
+    Network,
+    Number,
+    Record,
+)
 from autofgl.runtime.sharing import Ending, Sharing, SharingClient, SharingServer
 from autofgl.runtime.summing import COUNT_UNIT, average, weighted
 from autofgl.runtime.trial_model import TrialModel
 from autofgl.sharing.common import sized_spec
-
-Distribution = npt.NDArray[np.float64]
+from autofgl.sharing.mixing import class_wise, columns_by_class, distribution, divergence, mix
 
 
 class OwnEncoderClient(SharingClient):
@@ -91,8 +99,15 @@ class OwnEncoderClient(SharingClient):
         """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13."""
         self.local.train(self.settings.local_epochs, payload["round"])
         own = discriminator(self.local.weights())
-        labels = self._labels.astype(np.float64) / COUNT_UNIT
-        return {"labels": labels, **weighted(own, float(self.local.train_nodes > 0))}
+        sums = {"labels": self._labels.astype(np.float64) / COUNT_UNIT}
+        if self.settings.mixes_by_class:
+            sums["columns"] = columns_by_class(own, self._labels)
+        return {**sums, **weighted(own, float(self.local.train_nodes > 0))}
+
+    @property
+    def own_best(self) -> BestRound:
+        """The best round by the own validation nodes."""
+        return self._own_best
 
     def reference(self) -> Mapping[str, Any]:
         """W_s of the round before."""
@@ -122,7 +137,7 @@ class OwnEncoderClient(SharingClient):
 
     def _share_kept(self, labels: Any) -> float:
         """How much of its own discriminator this client keeps."""
-        if self.settings.mixing == "none" or not self.local.train_nodes:
+        if self.settings.mixing in ("none", "class") or not self.local.train_nodes:
             return 0.0
         if self.settings.mixing == "constant":
             return float(self.settings.keep)
@@ -136,6 +151,7 @@ class OwnEncoderServer(SharingServer):
     one_sum = True
     waits_for_late = True  # a client mixes whatever it has with the next mean
     conclude_fields: ClassVar = {"own": OWN, "spec": Network(), "parameters": WHOLE}
+    conclude_options: ClassVar = {"hyper": Named(Number())}
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
@@ -171,7 +187,8 @@ class OwnEncoderServer(SharingServer):
     def update_forms(self) -> dict[str, Form]:
         """Label counts, and a discriminator of the last one's shapes."""
         mean = {name: Array(value.shape) for name, value in self.center().items()}
-        return {"labels": Array((None,), -ROUNDING), **mean}
+        columns = {"columns": Array((None, None))} if self.settings.mixes_by_class else {}
+        return {"labels": Array((None,), -ROUNDING), **columns, **mean}
 
     def center(self) -> Mapping[str, Any]:
         """The last mean."""
@@ -196,8 +213,10 @@ class OwnEncoderServer(SharingServer):
 
     def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:  # noqa: ARG002
         """The next mean, unless nobody has training nodes."""
-        aside = ("metrics", "own", "labels")
+        aside = ("metrics", "own", "labels", "columns")
         mean = average({name: value for name, value in total.items() if name not in aside})
+        if mean and self.settings.mixes_by_class:
+            mean = class_wise(mean, total["columns"], total["labels"])
         if mean:
             self._handout |= {"mean": mean, "labels": distribution(total["labels"])}
         return {}
@@ -211,6 +230,7 @@ class OwnEncoderServer(SharingServer):
         metrics = Metrics.of(scale_up(end.total["metrics"], end.totals))
         specs = {name: reply["spec"] for name, reply in end.replies.items()}
         models = self._models() if self.settings.collect_models else {}
+        told = {name: reply["hyper"] for name, reply in end.replies.items() if "hyper" in reply}
         return Outcome(
             test_accuracy=metrics.test_accuracy,
             val_accuracy=metrics.val_accuracy,
@@ -227,6 +247,7 @@ class OwnEncoderServer(SharingServer):
                 "best_round": end.best_round,
                 "val_loss": metrics.val_loss,
                 **client_means(end.total["own"]),
+                **({"client_hyperparameters": told} if told else {}),
             },
         )
 
@@ -245,33 +266,6 @@ def client_means(own: Any) -> dict[str, float]:
     right, clients = np.asarray(own).reshape(2, 2).T
     val, test = (right / np.maximum(clients, 1.0)).tolist()
     return {"mean_val_accuracy": val, "mean_test_accuracy": test}
-
-
-def distribution(counts: Any) -> Distribution:
-    """Shares Q of the classes ``[J]`` from their counts; all zero without a node."""
-    values: Distribution = np.asarray(counts, np.float64)
-    return values / max(float(values.sum()), 1e-300)
-
-
-def divergence(p: Distribution, q: Distribution) -> float:
-    """JS(P‖Q) of Eq. 2, in bits and so in [0, 1]; 0 where one of the two has no mass at all."""
-    if not p.any() or not q.any():
-        return 0.0
-    middle, bits = (p + q) / 2, 0.0
-    for one in (p, q):
-        some = one > 0
-        bits += float(np.sum(one[some] * np.log2(one[some] / middle[some]))) / 2
-    return min(max(bits, 0.0), 1.0)
-
-
-def mix(own: Mapping[str, Any], mean: Mapping[str, Any], keep: float) -> dict[str, Any]:
-    """``keep`` · W_i + (1 − ``keep``) · W_s (Algorithm 2, line 24).
-
-    The paper's line takes the W_i of the round before, after mixing; ours the one that was just
-    trained, without which a client would throw its own step away.
-    """
-    share = np.float32(keep)
-    return {name: share * own[name] + (1 - share) * value for name, value in mean.items()}
 
 
 #: The network of a client.

@@ -10,7 +10,7 @@ import autofgl
 from autofgl.errors import AutoFGLError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.asfgnn.method import ASFGNN
-from federations import make, rounds, to_the_end
+from federations import make, parties, rounds, to_the_end
 
 #: Few genes and small networks; the Gaussian process begins with the third trial.
 SMALL: dict[str, Any] = {
@@ -133,3 +133,54 @@ def test_hopeless_trials_are_ended_early(small_clients: list[ClientGraph]) -> No
     assert outcome.extra["pruned_trials"] == len(ends) > 0
     assert all(row["trial_round"] >= 10 for row in ends)
     assert outcome.extra["search_rounds"] < 8 * 14
+
+
+#: Each client tunes its own rate, and all of them vote for the width.
+LOCAL = {**SMALL, "searcher": "local", "joint": True, "trials": 4, "tune_hidden": "4,8"}
+
+
+@pytest.mark.parametrize("secure", ["none", "shares"])
+def test_clients_that_tune_at_home_tell_no_hyperparameters_before_the_end(
+    small_clients: list[ClientGraph], secure: str
+) -> None:
+    seen: list[Any] = []
+    method = make(
+        "asfgnn", small_clients, secure=secure, observer=lambda *call: seen.append(call), **LOCAL
+    )
+    method.setup()
+    rows = to_the_end(method)
+    homes = parties(method)
+    own = {name: party._recipe["settings"] for name, party in homes.items()}
+    rates = {one["lr"] for one in own.values()}
+    assert len(rates) > 1
+    assert len({one["hidden"] for one in own.values()}) == 1
+    drawn = [str(rate) for rate in rates if 5e-4 < rate < 0.02]  # ends of the range are no secret
+    assert seen
+    assert drawn
+    assert not any(rate in str(call) for rate in drawn for call in seen)
+    ends = [row for row in rows if "score" in row]
+    assert [sorted(row["hyper"]) for row in ends] == [["hidden", "trial"]] * 4
+    best = max(ends, key=lambda row: row["score"])["trial"]
+    for name, party in homes.items():
+        assert party._tried[str(best)].items() <= own[name].items()
+    told = method.finish().extra["client_hyperparameters"]
+    assert {name: one["lr"] for name, one in told.items()} == {
+        name: one["lr"] for name, one in own.items()
+    }
+
+
+def test_the_last_trial_repeats_what_was_best_for_each_client(
+    small_clients: list[ClientGraph],
+) -> None:
+    method = make("asfgnn", small_clients, **{**LOCAL, "tune_hidden": ""})
+    method.setup()
+    to_the_end(method)
+    for party in parties(method).values():
+        tried = party._part._tried
+        assert len(tried) == 3, "of the last trial nothing is told"
+        assert party._tried["4"] == min(tried, key=lambda one: one["loss"])["candidate"]
+
+
+def test_who_tunes_at_home_has_no_figure_of_privacy() -> None:
+    assert ASFGNN.Settings(**LOCAL).releases is None
+    assert ASFGNN.Settings(**{**LOCAL, "searcher": "bayes"}).releases is not None

@@ -4,8 +4,9 @@
 Step of the paper                     Where
 ====================================  ==============================================================
 GraphSAGE of a client, Algorithm 1    :mod:`autofgl.nn.models.sfgnn`
-JS divergence, Eq. 2; Algorithm 2     :mod:`autofgl.sharing.own_encoder`
+Algorithm 2; JS divergence, Eq. 2     :mod:`autofgl.sharing.own_encoder`, ``mixing``
 Secret sharing, section 4.4           :mod:`autofgl.secure.shares`
 Bayesian optimization, Algorithm 4    ``method.py``, with :mod:`autofgl.search.bayes`
+The same with a part at each client   ``local_tuning.py``, with :mod:`autofgl.search.own_part`
 ====================================  ==============================================================
 """

@@ -15,12 +15,13 @@ paper.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from autofgl.errors import AutoFGLError
 from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.methods.asfgnn.local_tuning import LocalTuning, TuningClient, own_space
 from autofgl.methods.asfgnn.settings import (
     ASFGNNSettings,
     SFGNNSettings,
@@ -36,7 +37,7 @@ from autofgl.runtime.rounds import RoundEngine
 from autofgl.runtime.trials import Trials
 from autofgl.search.baselines import GridSearch, RandomSearch
 from autofgl.search.bayes import MedianRule
-from autofgl.search.searcher import Searcher, SearchError
+from autofgl.search.searcher import Candidate, Searcher, SearchError
 from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed
 from autofgl.sharing.own_encoder import OWN_ENCODER
@@ -78,6 +79,7 @@ class ASFGNN(Method):
     """The server: trials, then the training of the best. A round is one of either."""
 
     Settings = ASFGNNSettings
+    Client = TuningClient
     ways: ClassVar = {"own-encoder": OWN_ENCODER}
     saved = (
         "_training", "_search_rounds", "_wrapped_up", "_exhausted", "_training_begun", "_hyper",
@@ -91,7 +93,7 @@ class ASFGNN(Method):
         super().__init__(federation, settings, seed, secure)
         self._hyper = hyper_parameters(settings, federation.parties)
         self._genes = joint_space(settings, federation.parties)
-        self._tuner = make_tuner(settings, self._genes, seed, None)
+        self._tuner = self._make_tuner(None)
         rule = MedianRule(settings.startup) if settings.pruning else None
         self._trials = Trials(
             self._trial_training, lambda best: 1 - best.score, rule, needs_all=True
@@ -119,10 +121,10 @@ class ASFGNN(Method):
         """Keep the study in a file; a damaged one is written anew from the checkpoint."""
         path = folder / STUDY_FILE
         try:
-            self._tuner = make_tuner(self.settings, self._genes, self.seed, path)
+            self._tuner = self._make_tuner(path)
         except SearchError:
             path.unlink()
-            self._tuner = make_tuner(self.settings, self._genes, self.seed, path)
+            self._tuner = self._make_tuner(path)
 
     @property
     def rounds(self) -> int:
@@ -143,8 +145,7 @@ class ASFGNN(Method):
 
     def setup(self) -> None:
         """Begin without trials; one begins with its first round."""
-        fresh = make_tuner(self.settings, self._genes, self.seed, None)
-        self._tuner.load_state(fresh.state())
+        self._tuner.load_state(self._make_tuner(None).state())
 
     def step(self) -> Row:
         """One round of a trial, or of the training of the best."""
@@ -195,7 +196,7 @@ class ASFGNN(Method):
             if not asked:
                 self._exhausted = True
                 return {}
-            self._trials.begin(asked[0], each=_recipes(by_client(asked[0], self._hyper)))
+            self._trials.begin(asked[0], each=self._each(asked[0]))
         self._search_rounds += 1
         number = len(self._trials.over) + 1
         row, at, over = self._trials.step()
@@ -220,13 +221,32 @@ class ASFGNN(Method):
             raise AutoFGLError(
                 f"none of the {len(self._trials.over)} trials has a result: {reason}"
             )
+        each = self._each(best[0].candidate, use=True)
         self._hyper = by_client(best[0].candidate, self._hyper)
         self._training_begun = True
-        self._training.start(each=_recipes(self._hyper))
+        self._training.start(each=each)
+
+    def _each(self, candidate: Candidate, use: bool = False) -> dict[str, Payload]:
+        """What each client trains with; which trial's it is to use, where only clients know."""
+        each = _recipes(by_client(candidate, self._hyper))
+        if not isinstance(self._tuner, LocalTuning):
+            return each
+        tune = {"use": candidate["trial"]} if use else self._tuner.part(candidate)
+        return {name: {**one, "tune": tune} for name, one in each.items()}
+
+    def _make_tuner(self, path: Path | None) -> Searcher:
+        """Who proposes hyperparameters; with a file for those who keep one."""
+        settings, root = self.settings, child_seed(self.seed, "tuner")
+        if settings.searcher == "local":
+            about = (settings.trials, settings.startup, root, self.clients)
+            return LocalTuning(own_space(settings), *about)
+        return make_tuner(settings, self._genes, self.seed, path)
 
     def _trial_training(self, number: int, recipe: Recipe) -> RoundEngine:
         rounds = self.settings.trial_rounds
-        return self.engine(recipe, f"trial-{number}-", rounds=rounds, patience=0)
+        return self.engine(
+            recipe, f"trial-{number}-", rounds=rounds, patience=self.settings.trial_patience
+        )
 
 
 def make_tuner(
@@ -234,16 +254,20 @@ def make_tuner(
 ) -> Searcher:
     """Who proposes hyperparameters."""
     root = child_seed(seed, "tuner")
-    if settings.searcher == "bayes":
+    if settings.searcher in ("bayes", "tpe"):
         from autofgl.search.bayes import Bayes  # Optuna takes a while to import
 
-        return Bayes(genes, root, startup=settings.startup, path=path)
+        model: Literal["gp", "tpe"] = "tpe" if settings.searcher == "tpe" else "gp"
+        return Bayes(genes, root, startup=settings.startup, path=path, model=model)
     return GridSearch(genes) if settings.searcher == "grid" else RandomSearch(genes, root)
 
 
 def with_hyper_parameters(outcome: Outcome, hyper: dict[str, dict[str, Any]]) -> Outcome:
-    """An outcome that names the hyperparameters of every client in it."""
-    own = {name: hyper[name] for name in outcome.specs}
+    """An outcome that names the hyperparameters of every client in it; what clients have told of
+    theirs comes first.
+    """
+    told = outcome.extra.get("client_hyperparameters", {})
+    own = {name: {**hyper[name], **told.get(name, {})} for name in outcome.specs}
     return replace(outcome, extra={**outcome.extra, "client_hyperparameters": own})
 
 

@@ -8,7 +8,7 @@ from pydantic import Field, field_validator
 from autofgl.errors import UserError, unknown_name
 from autofgl.runtime.federated_settings import ClientsSettings
 from autofgl.runtime.recipe import changed
-from autofgl.runtime.settings import BatchSettings, Count, Share, TrainSettings
+from autofgl.runtime.settings import BatchSettings, Count, Share, TrainSettings, Whole
 from autofgl.search.genes import Float, Gene, Integer, LogFloat, Ordinal
 from autofgl.search.searcher import SearchError
 from autofgl.search.space import SearchSpace
@@ -41,9 +41,11 @@ class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
     nodes, as if it were alone"""
     local_epochs: Count = 1
     """local steps of a client in a round"""
-    mixing: Literal["js", "none", "constant"] = "js"
+    mixing: Literal["js", "class", "both", "none", "constant"] = "js"
     """js: a client keeps the share JS(Q_i, Q_s) of its own discriminator; none: it takes the mean
-    as it is; constant: it keeps the share 'keep'"""
+    as it is; class: it takes the mean, in which the output layer's column of a class is weighted by
+    the clients' labels of the class; both: js with that mean; constant: it keeps the share
+    'keep'"""
     keep: Share = 0.5
     """mixing=constant: from 0, the mean, to 1, its own"""
     per_client: str = ""
@@ -54,21 +56,32 @@ class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
 
     @property
     def releases(self) -> Releases | None:
-        """An update in every round, and figures once, at the end; none if networks are sent."""
-        return None if self.collect_models else Releases(self.rounds, 1)
+        """An update in every round, and figures once, at the end; none if networks are sent, or
+        columns of the output layer by class.
+        """
+        told = self.collect_models or self.mixes_by_class
+        return None if told else Releases(self.rounds, 1)
+
+    @property
+    def mixes_by_class(self) -> bool:
+        """Whether the output layer is averaged class by class."""
+        return self.mixing in ("class", "both")
 
 
 class ASFGNNSettings(SFGNNSettings):
     """Trials of SFGNN with hyperparameters that a searcher proposes, then a training to keep."""
 
-    searcher: Literal["bayes", "random", "grid"] = "bayes"
-    """who proposes hyperparameters; grid needs lists"""
+    searcher: Literal["bayes", "tpe", "random", "grid", "local"] = "bayes"
+    """who proposes hyperparameters: the server for all clients (bayes; tpe, random or grid, which
+    needs lists, to compare), or each client its own, judged by its own validation nodes (local)"""
     trials: Count = 30
     """hyperparameter sets that are tried"""
     trial_rounds: Count = 100
     """rounds of a trial"""
+    trial_patience: Whole = 0
+    """rounds without a lower validation loss after which a trial ends; 0: none"""
     startup: Count = 10
-    """trials of the space-filling design (bayes)"""
+    """trials of the space-filling design (bayes, tpe, local)"""
     pruning: bool = False
     """end trials early that are worse than the median so far"""
     joint: bool = True
@@ -85,9 +98,9 @@ class ASFGNNSettings(SFGNNSettings):
 
     @property
     def releases(self) -> Releases | None:
-        """Those of every trial, and of the training."""
+        """Those of every trial, and of the training; votes of clients have no bound."""
         trained = super().releases
-        if trained is None:
+        if trained is None or self.searcher == "local":
             return None
         updates = self.trials * self.trial_rounds + trained.updates
         return Releases(updates, self.trials + trained.figures)
