@@ -15,10 +15,10 @@ from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.asfgnn.settings import SFGNNSettings
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
-from autofgl.runtime.clients import COUNT_UNIT
 from autofgl.runtime.local_model import LocalModel
 from autofgl.runtime.method import Method
 from autofgl.runtime.recipe import changed
+from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.secure import MODES, SecureSumError
 from autofgl.sharing.mixing import class_wise, columns_by_class, distribution, divergence, mix
 from autofgl.sharing.own_encoder import own_encoder_spec

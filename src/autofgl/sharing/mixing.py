@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from autofgl.nn.models.sfgnn import DISCRIMINATOR
-from autofgl.runtime.clients import COUNT_UNIT
+from autofgl.runtime.summing import COUNT_UNIT
 
 Distribution = npt.NDArray[np.float64]
 

@@ -150,7 +150,7 @@ def test_clients_that_tune_at_home_tell_no_hyperparameters_before_the_end(
     method.setup()
     rows = to_the_end(method)
     homes = parties(method)
-    own = {name: party._recipe["settings"] for name, party in homes.items()}
+    own = {name: party.trainings.recipe["settings"] for name, party in homes.items()}
     rates = {one["lr"] for one in own.values()}
     assert len(rates) > 1
     assert len({one["hidden"] for one in own.values()}) == 1

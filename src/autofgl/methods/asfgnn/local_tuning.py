@@ -18,16 +18,17 @@ import numpy.typing as npt
 from autofgl.federation.party import Context
 from autofgl.federation.payload import Payload
 from autofgl.methods.asfgnn.settings import COMMON, ASFGNNSettings, joint_space
+from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.clients import Clients
-from autofgl.runtime.local_model import ClientData
 from autofgl.runtime.replies import SUM, Array, Record
-from autofgl.runtime.rounds import RoundClient
+from autofgl.runtime.round_client import RoundClient
 from autofgl.runtime.sharing import Sharing
 from autofgl.runtime.state import Saved
 from autofgl.search.own_part import OwnPart, common_values, elected, explores
 from autofgl.search.searcher import Candidate, Candidates, SearchError
 from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed, numpy_generator
+from autofgl.sharing.own_encoder import OwnEncoderClient
 
 #: A trial of which nothing is told.
 _NOTHING = "failed"
@@ -73,7 +74,9 @@ class TuningClient(RoundClient):
     def conclude(self, payload: Payload) -> Payload:
         """With the own hyperparameters, which the server does not know otherwise."""
         reply = super().conclude(payload)
-        own = {} if self._part is None else {"hyper": dict(self._recipe.get("settings", {}))}
+        own = (
+            {} if self._part is None else {"hyper": dict(self.trainings.recipe.get("settings", {}))}
+        )
         return {**reply, **own}
 
     def _enter(self, payload: Payload) -> None:
@@ -102,7 +105,8 @@ class TuningClient(RoundClient):
         number, self._open = self._open, 0
         if not number or ended == _NOTHING:
             return
-        local, best = self.sharing.local, self.sharing.own_best  # type: ignore[attr-defined]
+        assert isinstance(self.sharing, OwnEncoderClient)
+        local, best = self.sharing.local, self.sharing.own_best
         loss = 1 - best.score + 1e-6 * best.loss if math.isfinite(best.loss) else 1.0
         if getattr(local, "diverged", False):
             self._part.tell(self._tried[str(number)], math.inf)
