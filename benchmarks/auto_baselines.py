@@ -120,14 +120,13 @@ METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
-def measured(name: str, clients: Any, seed: int, budget: str) -> dict[str, Any]:
-    """Figures of one run."""
+def measured(name: str, clients: Any, seed: int, budget: str, out: Path) -> dict[str, Any]:
+    """Figures of one run, whose folder is ``out``."""
     method, settings = METHODS[name]
     if name == "auto":
         settings = {**settings, "budget": budget, "secure": "none"}
     begin, used = time.perf_counter(), time.process_time()
-    with tempfile.TemporaryDirectory() as folder:
-        result = autofgl.run(method, clients, seed=seed, out=Path(folder) / "run", **settings)
+    result = autofgl.run(method, clients, seed=seed, out=out, **settings)
     figures = result.figures
     row = {
         "accuracy": 100 * result.test_accuracy,
@@ -154,13 +153,17 @@ def main() -> None:
     )
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--runs", type=Path, help="keep the run folders of auto here")
     given = parser.parse_args()
     for name in given.only:
         for seed in range(given.first, given.first + given.seeds):
             clients = FEDERATIONS[name](seed)
             for method in given.methods:
                 row = {"federation": name, "seed": seed, "method": method}
-                row |= measured(method, clients, seed, given.budget)
+                with tempfile.TemporaryDirectory() as folder:
+                    kept = given.runs and method == "auto"
+                    out = given.runs / f"{name}-{seed}" if kept else Path(folder) / "run"
+                    row |= measured(method, clients, seed, given.budget, out)
                 if given.out:
                     with given.out.open("a") as stream:
                         stream.write(json.dumps(row) + "\n")

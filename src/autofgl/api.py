@@ -119,7 +119,8 @@ def auto(
         clients: As for :func:`run`.
         budget: Time for all of it, such as ``10m``; without one the settings say how much is tried.
         secure: How sums are protected.
-        objective: What is judged on validation nodes, such as ``macro_f1`` or ``auroc``.
+        objective: What is judged on validation nodes, such as ``macro_f1`` or ``auroc``; after a
+            comma what counts besides, some of ``size``, ``latency`` and ``bytes``.
         **options: More for :func:`run`, settings included.
 
     Returns:

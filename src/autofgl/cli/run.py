@@ -143,7 +143,8 @@ def auto_command(
         str | None,
         typer.Option(
             help="What is judged on validation nodes: accuracy, balanced_accuracy, macro_f1, "
-            "auroc or average_precision. [default: accuracy]"
+            "auroc or average_precision; after a comma what counts besides, some of size, latency "
+            "and bytes. [default: accuracy]"
         ),
     ] = None,
     set_: Annotated[

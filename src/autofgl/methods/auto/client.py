@@ -80,19 +80,20 @@ class AutoClient(RoundClient):
         return {"look": self.contribute("look", look_at(graph, settings.across and plain))}
 
     def shelve(self, payload: Payload) -> Payload:
-        """Keep the network whose training was concluded, and what some local epochs make of it.
+        """Keep the network whose training was concluded, and what fine-tunings make of it.
 
-        Payload: ``name``; ``epochs`` after which to keep it, from 0 on; ``round``, a number that
-        names the dropout.
+        Payload: ``name``; ``tunings``, each of so many local epochs at a part of the learning rate,
+        the first of none; ``round``, a number that names the dropout.
         """
-        local, done, every = self.sharing.local, 0, []
-        across = self.sharing.exchanges > 0
-        for epochs in payload["epochs"]:
-            if epochs > done:
-                local.train(epochs - done, payload["round"] + epochs)
-                done = epochs
+        local, every = self.sharing.local, []
+        across, settled = self.sharing.exchanges > 0, local.weights()
+        for at, (epochs, rate) in enumerate(payload["tunings"]):
+            if epochs:  # the optimizer's moments are of other weights
+                local.load_weights(settled)
+                local.restart(rate * local.settings.lr)
+                local.train(epochs, payload["round"] + at)
             outputs = local.logits() if epochs else self.sharing.predictions()
-            every.append(self._shelf.put(f"{payload['name']}+{epochs}", local, outputs, across))
+            every.append(self._shelf.put(f"{payload['name']}+{at}", local, outputs, across))
         labels = torch.from_numpy(self._labels(1))
         tempered = [
             tempered_losses(torch.from_numpy(one[self._nodes[1]]), labels, WORST_LOSS)

@@ -15,13 +15,15 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.auto.bench import Bench
 from autofgl.methods.auto.beyond import Beyond
+from autofgl.methods.auto.candidates import Candidate, shelve
 from autofgl.methods.auto.client import AutoClient
+from autofgl.methods.auto.front import costs_of
 from autofgl.methods.auto.lineup import entrants, first_in_line
 from autofgl.methods.auto.look import FORMS, Look
 from autofgl.methods.auto.portfolio import WAYS, is_tunable, portfolio
 from autofgl.methods.auto.result import baselines_of, common_model, outcome_of
 from autofgl.methods.auto.settings import BASELINES, AutoSettings
-from autofgl.methods.auto.verdicts import Candidate, Choosing, shelve
+from autofgl.methods.auto.verdicts import Choosing
 from autofgl.methods.fl_agcns.client import largest_searched
 from autofgl.runtime.details import detailed
 from autofgl.runtime.method import Method
@@ -37,8 +39,9 @@ from autofgl.search.halving import bracket_rounds
 RACE_UNTIL, SEARCH_UNTIL, FINALS_UNTIL = 0.3, 0.5, 0.92
 #: How many go on then.
 SAFE = 3
-#: Local epochs of fine-tuning after which a client keeps what it has; 0 is the common model.
-EPOCHS = (0, 5, 20)
+#: Fine-tunings of what a client ends with, each from there on: local epochs, and the part of the
+#: learning rate that they have. The first is none.
+TUNINGS: tuple[tuple[int, float], ...] = ((0, 1.0), (5, 1.0), (20, 1.0), (20, 0.1))
 
 
 class Auto(Method):
@@ -49,7 +52,7 @@ class Auto(Method):
     Client = AutoClient
     ends_on_interrupt = True
     saved = (
-        "_wrapped_up", "_stage", "_look", "_log", "_note", "_candidates", "_due", "_slot",
+        "_wrapped_up", "_stage", "_look", "_log", "_note", "_candidates", "_due", "_slot", "_sent",
         "_selection", "_beyond", "_bench",
     )  # fmt: skip
     settings: AutoSettings
@@ -71,6 +74,7 @@ class Auto(Method):
         self._note: dict[str, Any] = {}  # what was decided since the last row
         self._candidates: list[dict[str, Any]] = []
         self._due: list[str] = []  # what the clock has asked for
+        self._sent: dict[str, int] = {}  # bytes of the rounds of each recipe
         self._slot: list[float] = [-1, 0.0]  # a finalist, and the share of the time that it has
 
     @classmethod
@@ -141,10 +145,13 @@ class Auto(Method):
             self._advance()
         if "end" in self._due and self._bench.begun:
             self._bench.wrap_up()
+        before = self._traffic
         if not self._bench.begun:
             row = self._selection.race_round()
         elif not self._bench.done:
             row = self._bench.step()
+        if row:
+            self._sent[row["code"]] = self._sent.get(row["code"], 0) + self._traffic - before
         note, self._note = self._note, {}
         self._log[-1]["rounds"] += 1
         return {"test_accuracy": None, **row, "round": self.round, "phase": self._stage, **note}
@@ -155,10 +162,12 @@ class Auto(Method):
         bench = self._bench
         choosing = Choosing(self.clients, self.settings, bench.totals, self.seed)
         choosing.restock(bench.entrants)
-        chosen = choosing.choose([Candidate(**one) for one in self._candidates])
+        every = [Candidate(**one) for one in self._candidates]
+        chosen = choosing.choose(every, costs_of(bench.entrants, self._sent))
         proof = choosing.prove(baselines_of(self._candidates, bench.entrants))
         handed = choosing.collect() if self.settings.collect_models else {}
-        outcome = outcome_of(chosen, proof, common_model(chosen, bench.entrants), handed)
+        common = common_model(chosen.candidates, every, bench.entrants)
+        outcome = outcome_of(chosen, proof, common, handed)
         extra = {
             **outcome.extra,
             "look": self._look,
@@ -166,6 +175,12 @@ class Auto(Method):
             "trials": self._selection.trials(),
         }
         return detailed(replace(outcome, extra=extra), self.settings, proof.total, {})
+
+    @property
+    def _traffic(self) -> int:
+        """Bytes so far, up and down."""
+        meter = self.federation.meter
+        return int(meter.total("up") + meter.total("down"))
 
     def _pace_finals(self, spent: float) -> None:
         """Every finalist has its part of the time that is left."""
@@ -215,8 +230,8 @@ class Auto(Method):
 
     def _shelve(self, at: int) -> None:
         one = self._bench.entrants[at]
-        epochs = EPOCHS if is_tunable(Recipe.parse(one.recipe)) else EPOCHS[:1]
-        made = shelve(self.clients, self.settings, at, one, epochs, self._bench.totals[1])
+        tunings = TUNINGS if is_tunable(Recipe.parse(one.recipe)) else TUNINGS[:1]
+        made = shelve(self.clients, self.settings, at, one, tunings, self._bench.totals[1])
         self._candidates += [asdict(each) for each in made]
         best = min(made, key=lambda each: each.loss)
         self._decide(f"keep {best.label}", f"calibrated validation loss {best.loss:.4f}")

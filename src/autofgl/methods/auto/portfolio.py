@@ -15,13 +15,16 @@ from autofgl.runtime.sharing import Sharing
 from autofgl.sharing.across.common import ACROSS
 from autofgl.sharing.alone_rounds import ALONE
 from autofgl.sharing.common import COMMON
+from autofgl.sharing.ditto import DITTO
+from autofgl.sharing.head import HEAD
 
 #: Ways of learning together, by the names that recipes call them.
-WAYS: Mapping[str, Sharing] = {"common": COMMON, "alone": ALONE, "across": ACROSS}
-#: Ways in which every client ends with the same network, and those of which it may then fine-tune
-#: that: other clients' embeddings are of the common one.
+WAYS: Mapping[str, Sharing] = {way.name: way for way in (COMMON, ALONE, ACROSS, HEAD, DITTO)}
+#: Ways in which every client ends with the same network, and those after which it may fine-tune
+#: what it has: embeddings of other clients are of the common network, and who trains for itself has
+#: done so.
 COMMON_WAYS = frozenset({"common", "across"})
-TUNABLE_WAYS = frozenset({"common"})
+TUNABLE_WAYS = frozenset({"common", "head"})
 
 #: The baselines of the proof: federated averaging of a GCN, and each client alone.
 FEDAVG, LONER = "common: gcn", "alone: gcn"
@@ -31,6 +34,8 @@ _CONSISTENT = " ".join(f"{key}={value}" for key, value in CONSISTENT.items())
 
 #: Labeled training nodes are few if they are at most this share of all nodes.
 _FEW = 0.2
+#: Clients' mixes of classes are unlike from this skew on.
+_SKEWED = 0.05
 #: Edges between clients are worth the messages from this share of all edges on.
 _CROSSING = 0.02
 
@@ -64,6 +69,16 @@ def _crossing(look: Look) -> bool:
     return look.across and look.cross >= _CROSSING
 
 
+def _unlike(look: Look) -> bool:
+    """Whether clients' mixes of classes are unlike."""
+    return look.clients > 1 and look.skew >= _SKEWED
+
+
+def _unlike_alike(look: Look) -> bool:
+    """The same, and neighbors tell a node's class."""
+    return _unlike(look) and look.homophilous
+
+
 def _alike_across(look: Look) -> bool:
     """The same, and neighbors tell a node's class."""
     return _crossing(look) and look.homophilous
@@ -89,7 +104,9 @@ ROWS: tuple[Proposal, ...] = (
     Proposal("across: sage; normalize_features=false", "neighbors elsewhere", _crossing),
     Proposal("alone: sage; normalize_features=false", "neighbors are unlike", _mixed),
     Proposal("common: appnp", "neighbors are alike", _alike),
+    Proposal("head: gcn; normalize_features=false", "mixes of classes are unlike", _unlike),
     Proposal("alone: appnp; normalize_features=false", "alike neighbors", _alike),
+    Proposal("ditto: gcn; normalize_features=false", "mixes of classes are unlike", _unlike),
     Proposal(f"common: grand; {_CONSISTENT}", "few labels, alike neighbors", _few_labels),
     Proposal("alone: relu | - | identity", "neighbors say little", _mixed),
     Proposal("common: arma", "has a path around the neighbors", _mixed),

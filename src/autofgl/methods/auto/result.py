@@ -7,7 +7,9 @@ from typing import Any
 from autofgl.errors import AutoFGLError
 from autofgl.federation.payload import Payload
 from autofgl.methods.auto.bench import Entrant, FinalModel
-from autofgl.methods.auto.verdicts import BASELINES, Candidate, Chosen, Proof
+from autofgl.methods.auto.candidates import Candidate
+from autofgl.methods.auto.settings import COSTS
+from autofgl.methods.auto.verdicts import BASELINES, Chosen, Proof
 from autofgl.runtime.metrics import Metrics, scale_up
 from autofgl.runtime.outcome import Outcome, client_lines
 
@@ -23,14 +25,21 @@ def baselines_of(
     return {name: roles[name] for name in BASELINES if name in roles}
 
 
-def common_model(chosen: Chosen, entrants: Sequence[Entrant]) -> FinalModel:
-    """The best network that all clients have alike."""
-    common = [one for one in chosen.candidates if one.kind == "common"]
-    for one in sorted(common, key=lambda one: one.loss):
+def common_model(
+    chosen: Sequence[Candidate], every: Sequence[Candidate], entrants: Sequence[Entrant]
+) -> FinalModel:
+    """The best network that all clients have alike, of those to choose from if there is one."""
+    common = [one for many in (chosen, every) for one in by_loss(many) if one.kind == "common"]
+    for one in common:
         model = entrants[one.entrant].model
         if model.weights:
             return model
     raise AutoFGLError("no network that all clients share has come to a result: lower 'lr'")
+
+
+def by_loss(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The best first."""
+    return sorted(candidates, key=lambda one: one.loss)
 
 
 def outcome_of(
@@ -69,10 +78,18 @@ def outcome_of(
             "certificate": certificate,
             "choice": lead.figures(),
             "candidates": [one.figures() for one in chosen.candidates],
+            "front": [front_line(one, one is lead) for one in chosen.front],
             "best_round": common.best_round,
             "val_loss": lead.loss,
         },
     )
+
+
+def front_line(one: Candidate, recommended: bool) -> dict[str, Any]:
+    """A candidate of the Pareto front, with its costs, by the names that results have for them."""
+    names = dict(zip(COSTS, ("parameters", "inference_s", "bytes"), strict=True))
+    costs = {names[name]: value for name, value in one.costs.items()}
+    return {**one.figures(), **costs, "recommended": recommended}
 
 
 def own_models(handed: Mapping[str, Payload]) -> dict[str, dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from autofgl.methods.fl_agcns.settings import SpaceSettings
 from autofgl.runtime.federated_settings import FederatedTraining
@@ -13,6 +13,8 @@ from autofgl.secure.accountant import Releases
 
 #: Most recipes that the portfolio has for any federation, and finalists besides the leaders.
 MOST_RECIPES, BASELINES = 16, 3
+#: What may count besides the objective.
+COSTS = ("size", "latency", "bytes")
 
 
 class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
@@ -41,12 +43,38 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     ensemble: Whole = 3
     """most finalists whose predictions may be averaged where validation says that it helps; 0 or 1:
     one network only"""
+    costs: str = ""
+    """what counts besides the objective: some of size, latency and bytes, such as size,latency. Of
+    what is as good as the best within a standard error, clients then take what costs least"""
     across: bool = True
     """race networks that convolve across clients, where enough edges run between them and all allow
     it: clients that share an edge then show each other embeddings of its ends, as with
     sharing=across. A site whose policy does not allow sharing=across turns this down, for all"""
     collect_models: bool = False
     """hand every client's own model to the server, so that all of them are in the run folder"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split_objective(cls, given: Any) -> Any:
+        """``objective=accuracy,size`` is short for ``objective=accuracy costs=size``."""
+        if not isinstance(given, dict) or "," not in str(given.get("objective", "")):
+            return given
+        objective, costs = str(given["objective"]).split(",", 1)
+        return {"costs": costs, **given, "objective": objective.strip()}
+
+    @field_validator("costs", mode="before")
+    @classmethod
+    def _check_costs(cls, given: Any) -> str:
+        parts = given if isinstance(given, list | tuple) else str(given).split(",")
+        words = [str(part).strip() for part in parts if str(part).strip()]
+        if unknown := [word for word in words if word not in COSTS]:
+            raise ValueError(f"unknown cost '{unknown[0]}', choose from {', '.join(COSTS)}")
+        return ",".join(dict.fromkeys(words))
+
+    @property
+    def counted_costs(self) -> list[str]:
+        """Those of the costs that count."""
+        return self.costs.split(",") if self.costs else []
 
     @property
     def releases(self) -> Releases | None:

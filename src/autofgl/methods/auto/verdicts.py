@@ -1,19 +1,22 @@
-"""The server's side of the choice and of the proof: candidates, what sites take, the certificate.
-
-A *candidate* is a model that any client could take: a finalist as all clients have it (``common``),
-as each has fine-tuned it (``personal``), as each has trained it (``alone``), or a mean of some.
-"""
+"""The server's side of the choice and of the proof: what sites take, and the certificate."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import combinations
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from autofgl.federation.payload import Payload
 from autofgl.methods.auto.bench import Entrant
+from autofgl.methods.auto.candidates import (
+    Candidate,
+    judge_forms,
+    judged,
+    means,
+    worth_keeping,
+)  # fmt: skip
 from autofgl.methods.auto.choice import Spread, best_of, moment_forms
+from autofgl.methods.auto.front import Costs, on_front, recommended, within
 from autofgl.methods.auto.portfolio import is_common
 from autofgl.methods.auto.proof import PAIR_FORM, comparison, sentence
 from autofgl.runtime.bounds import ROUNDING, metrics_form
@@ -39,7 +42,6 @@ from autofgl.runtime.replies import (
 from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.seeding import numpy_generator
 from autofgl.tasks.figures import objective_value
-from autofgl.tasks.losses import TEMPERATURES
 
 #: What a client says of itself with ``secure=none``, at the end.
 _OWN = Record(
@@ -52,42 +54,22 @@ _OWN = Record(
     },
     or_nothing=True,
 )
-#: Of so many finalists means are tried, and so many means may be taken.
-MIXED, KEPT_MEANS = 4, 2
+#: So many means of finalists may be taken.
+KEPT_MEANS = 2
 #: Baselines in the order of the certificate.
 BASELINES = ("alone", "fedavg", "fixed")
 
 
-@dataclass
-class Candidate:
-    """A model that a client could take, and its federated figures on validation nodes.
-
-    ``members`` are names on the clients' shelves, each with its temperature; ``cut_short`` if the
-    training had no time to come to its own end.
-    """
-
-    members: list[list[Any]]
-    label: str
-    kind: str
-    entrant: int
-    loss: float = float("inf")
-    accuracy: float = 0.0
-    score: float = 0.0
-    cut_short: bool = False
-
-    def figures(self) -> dict[str, Any]:
-        """For ``result.json``."""
-        about = asdict(self)
-        return {key: about[key] for key in ("label", "kind", "loss", "accuracy", "score")}
-
-
 @dataclass(frozen=True)
 class Chosen:
-    """Candidates, the number of the federation's choice, and how many clients took each."""
+    """Candidates, the number of the federation's choice, how many clients took each, and those of
+    the Pareto front; no more candidates than the costs that count allow.
+    """
 
     candidates: list[Candidate]
     lead: int
     votes: list[int]
+    front: list[Candidate]
 
 
 @dataclass(frozen=True)
@@ -100,72 +82,6 @@ class Proof:
     certificate: dict[str, Any]
 
 
-def judge_forms(settings: Any, nodes: int, many: int) -> dict[str, Form]:
-    """What summed judgments of so many candidates can be."""
-    kinds = objective_kinds(settings)
-    counts = {f"val_{kind}": kind_form(kind, [nodes] * many) for kind in kinds}
-    return {"correct": Array((many,), -ROUNDING), **counts}
-
-
-def judged(settings: Any, total: Mapping[str, Any], nodes: int) -> list[tuple[float, float]]:
-    """Accuracy and objective of candidates from a sum."""
-    accuracies = (np.asarray(total["correct"]) * COUNT_UNIT / max(nodes, 1)).tolist()
-    kinds = objective_kinds(settings)
-    if not kinds:
-        return [(one, one) for one in accuracies]
-    counts = from_units(kinds[0], total[f"val_{kinds[0]}"])
-    scores = [objective_value(settings.objective, one) for one in counts]
-    return list(zip(accuracies, scores, strict=True))
-
-
-def shelve(
-    clients: Clients, settings: Any, at: int, one: Entrant, epochs: Sequence[int], nodes: int
-) -> list[Candidate]:
-    """Have the clients keep a finalist; the candidates that it makes."""
-    message = {"name": str(at), "epochs": list(epochs), "round": settings.rounds + 1}
-    replies = clients.call("shelve", message, reply=Record({"rated": SUM})).ok
-    tempered = Array((len(epochs), len(TEMPERATURES)), -ROUNDING)
-    forms = {"tempered": tempered, **judge_forms(settings, nodes, len(epochs))}
-    total = clients.total(f"{at}-shelf", replies, "rated", forms)
-    losses = np.asarray(total["tempered"]) * COUNT_UNIT / max(nodes, 1)
-    made = []
-    for row, after, (accuracy, score) in zip(
-        losses, epochs, judged(settings, total, nodes), strict=True
-    ):
-        kind = ("personal" if after else "common") if is_common(Recipe.parse(one.recipe)) else ""
-        kind = kind or Recipe.parse(one.recipe).sharing
-        label = f"{one.recipe}, then {after} epochs alone" if after else one.recipe
-        best = int(np.argmin(row))
-        members = [[f"{at}+{after}", TEMPERATURES[best]]]
-        figures = (float(row[best]), accuracy, score, one.cut_short)
-        made.append(Candidate(members, label, kind, at, *figures))
-    return made
-
-
-def worth_keeping(every: Sequence[Candidate]) -> list[Candidate]:
-    """Of each finalist the first, and the best of those that clients have fine-tuned."""
-    kept = []
-    for at in dict.fromkeys(one.entrant for one in every):
-        first, *tuned = [one for one in every if one.entrant == at]
-        kept += [first, *sorted(tuned, key=lambda one: one.loss)[:1]]
-    return kept
-
-
-def means(every: Sequence[Candidate], most: int) -> list[Candidate]:
-    """Means of two and more of the best finalists, each as it is best, in all combinations."""
-    best: dict[int, Candidate] = {}
-    for one in sorted(every, key=lambda one: one.loss):
-        best.setdefault(one.entrant, one)
-    ranked = list(best.values())[:MIXED]
-    made = []
-    for count in range(2, min(most, len(ranked)) + 1):
-        for chosen in combinations(ranked, count):
-            label = "mean of " + " and ".join(one.label for one in chosen)
-            members = [member for one in chosen for member in one.members]
-            made.append(Candidate(members, label, "ensemble", chosen[0].entrant))
-    return made
-
-
 class Choosing:
     """Goes from candidates to what every client takes, and proves it."""
 
@@ -175,9 +91,11 @@ class Choosing:
         self._totals = totals
         self._seed = seed
 
-    def choose(self, every: Sequence[Candidate]) -> Chosen:
-        """Let every client take a candidate."""
+    def choose(self, every: Sequence[Candidate], costs: Sequence[Costs]) -> Chosen:
+        """Let every client take a candidate; ``costs`` are those of the finalists."""
         kept = worth_keeping(every)
+        for one in kept:
+            one.costs = dict(costs[one.entrant])
         names = {member[0] for one in kept for member in one.members}
         forget = [one.members[0][0] for one in every if one.members[0][0] not in names]
         mixed = means(kept, self._settings.ensemble)
@@ -186,14 +104,24 @@ class Choosing:
         by_score = self._settings.objective != "accuracy"
         mixed.sort(key=lambda one: (-one.score if by_score else 0.0, one.loss))
         candidates = [*kept, *mixed[:KEPT_MEANS]]
+        scores = [one.score for one in candidates]
+        each, counts = [one.costs for one in candidates], self._settings.counted_costs
+        shown = on_front(scores, each, counts)
+        front = [one for one, there in zip(candidates, shown, strict=True) if there]
+        if counts:
+            first = candidates[recommended(scores, each, counts, self._totals[1])]
+            able = within(each, candidates.index(first), counts)
+            candidates = [candidates[at] for at in able]
+            lead = candidates.index(first)
+        else:
+            losses = [one.loss for one in candidates]
+            lead = best_of(losses, scores, by_score)
         entries = [one.members for one in candidates]
-        losses, scores = [one.loss for one in candidates], [one.score for one in candidates]
-        lead = best_of(losses, scores, by_score)
         spread = self._spread(entries, lead)
         replies = self._call("decide", spread.to_payload(), "votes")
         votes = Array((len(entries),), -ROUNDING)
         total = self._clients.total("votes", replies, "votes", {"votes": votes})
-        return Chosen(candidates, lead, np.rint(total["votes"]).astype(int).tolist())
+        return Chosen(candidates, lead, np.rint(total["votes"]).astype(int).tolist(), front)
 
     def restock(self, entrants: Sequence[Entrant]) -> None:
         """Give the common models to clients that were away when the others kept them."""

@@ -11,7 +11,7 @@ from autofgl.report.page import Content, Safe, element
 from autofgl.report.record import Row, RunRecord, only_dicts
 
 #: Keys of the result that these sections show.
-SHOWN = frozenset({"certificate", "look", "stages", "candidates", "choice"})
+SHOWN = frozenset({"certificate", "look", "stages", "candidates", "choice", "front"})
 #: Baselines in words.
 _BASELINES = {
     "alone": "each client alone",
@@ -44,6 +44,7 @@ def certificate_section(run: RunRecord) -> Content:
         said,
         table_figure("The proof", Cells(headings, rows, numeric), note) if rows else None,
         _table("What the clients took", ("clients", "kind", "model"), taken),
+        _front(run),
         _each_client(run),
         _look(run),
     ]
@@ -78,6 +79,24 @@ def _each_client(run: RunRecord) -> Safe | None:
     ]
     headings = ("client", "its model", *_BASELINES.values(), "what it took")
     return _table("Each client on its own test nodes", headings, rows, frozenset({1, 2, 3, 4}))
+
+
+def _front(run: RunRecord) -> Safe | None:
+    """The candidates that no other is better than in everything, with what they cost."""
+    rows = [
+        [
+            text(one.get("label")),
+            percent(one.get("score", 0.0)),
+            count(one.get("parameters", 0)),
+            seconds(one.get("inference_s", 0.0)),
+            bytes_(one.get("bytes", 0)),
+            "recommended" if one.get("recommended") else "",
+        ]
+        for one in run.dicts("front")
+    ]
+    objective = str(run.result.get("objective") or "accuracy").replace("_", " ")
+    headings = ("candidate", f"validation {objective}", "parameters", "latency", "bytes", "")
+    return _table("Good against small", headings, rows, frozenset({1, 2, 3, 4}))
 
 
 def _look(run: RunRecord) -> Safe | None:
