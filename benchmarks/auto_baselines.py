@@ -22,6 +22,7 @@ import numpy as np
 
 import autofgl
 from autofgl.graphs.catalog import DataSettings, PartitionSettings
+from autofgl.graphs.client_graph import Boundary
 from autofgl.methods.baselines import FedAvg
 from autofgl.sharing.personal import PERSONAL
 
@@ -70,6 +71,20 @@ def own_split(clients: Any, seed: int) -> Any:
     return every
 
 
+def apart(clients: Any) -> Any:
+    """The same without edges between clients, as in most federations outside of papers."""
+    return [replace(one, boundary=Boundary.empty()) for one in clients]
+
+
+def foreign(seed: int) -> Any:
+    """Clients whose words mean other classes than elsewhere, for the most part."""
+    every = []
+    for at in range(5):
+        graph = synthetic(seed + 100 * at, nodes=400, homophily=0.6, topic_strength=0.25)
+        every.append(replace(graph, name=f"land-{at}"))
+    return own_split(every, seed)
+
+
 def natural(seed: int) -> Any:
     """Clients of very different sizes."""
     graph = synthetic(seed, nodes=3000, homophily=0.6, topic_strength=0.15)
@@ -109,6 +124,12 @@ FEDERATIONS: dict[str, Callable[[int], Any]] = {
     "disjoint": lambda seed: own_split(cut(synthetic(seed), 5, "labels", seed), seed),
     "few-labels": lambda seed: cut(synthetic(seed, topic_strength=0.3), 20, "random", seed),
     "natural": natural,
+    "foreign": foreign,
+    "cora-10-apart": lambda seed: apart(FEDERATIONS["cora-10"](seed)),
+    "citeseer-10-apart": lambda seed: apart(FEDERATIONS["citeseer-10"](seed)),
+    "skewed-apart": lambda seed: apart(FEDERATIONS["skewed"](seed)),
+    "dense-apart": lambda seed: apart(FEDERATIONS["dense"](seed)),
+    "natural-apart": lambda seed: apart(FEDERATIONS["natural"](seed)),
 }
 METHODS: dict[str, tuple[Any, dict[str, Any]]] = {
     "alone": ("separate", {"rounds": 400, "patience": 60}),

@@ -1,7 +1,8 @@
-"""The search beyond the portfolio: other settings for the leaders, and networks bred from them.
+"""The search beyond the portfolio: other ways and settings for the leaders, and their offspring.
 
-Brackets of both kinds take turns (:mod:`autofgl.runtime.variants`,
-:mod:`autofgl.methods.fl_agcns.refinement`). A kind whose last bracket lowered the best calibrated
+Brackets of three kinds take turns: the best network in other ways of sharing (``portfolio.py``),
+the leaders with other settings (:mod:`autofgl.runtime.variants`), and networks bred from them
+(:mod:`autofgl.methods.fl_agcns.refinement`). A kind whose last bracket lowered the best calibrated
 loss by less than :data:`PAYS` of it is given up, and without any kind left the search is over.
 """
 
@@ -19,27 +20,33 @@ from autofgl.runtime.state import Saved
 #: A bracket pays if it lowers the best loss by this share of it.
 PAYS = 0.005
 #: The kinds of brackets, in turn.
-KINDS = ("settings", "networks")
+KINDS = ("ways", "settings", "networks")
 
 
 class Beyond(Saved):
-    """Says what races next, and when to stop; ``settings_bracket`` begins one of other settings and
-    says whether there was any left.
+    """Says what races next, and when to stop; ``ways_bracket`` and ``settings_bracket`` begin one
+    of other ways of sharing, once, and of other settings, and say whether there was any left.
     """
 
     saved = ("_open", "_kind", "_before", "_networks")
 
     def __init__(
-        self, race: Race, settings_bracket: Callable[[], bool], settings: Any, seed: int
+        self,
+        race: Race,
+        ways_bracket: Callable[[], bool],
+        settings_bracket: Callable[[], bool],
+        settings: Any,
+        seed: int,
     ) -> None:
         self._race = race
-        self._settings_bracket = settings_bracket
+        self._begin = {
+            "ways": ways_bracket, "settings": settings_bracket, "networks": self._breed,
+        }  # fmt: skip
         space = {"layers": settings.layers, "types": settings.types, "stop": settings.stop}
         own = FLAGCNSSettings(trials=settings.trials, hidden=settings.hidden, **space)
         self._networks = Refinement([], own, seed)
-        self._open = [
-            kind for kind, many in zip(KINDS, (settings.tune, settings.trials), strict=True) if many
-        ]
+        wanted = (settings.ways, settings.tune > 0, settings.trials > 0)
+        self._open = [kind for kind, is_wanted in zip(KINDS, wanted, strict=True) if is_wanted]
         self._kind = ""
         self._before = math.inf
 
@@ -49,10 +56,10 @@ class Beyond(Saved):
         while self._open:
             self._kind = self._open[0]
             self._before = self._best
-            begun = self._settings_bracket() if self._kind == "settings" else self._breed()
-            if begun:
+            if self._begin[self._kind]():
                 count = sum(one.ending == "running" for one in self._race.entries)
-                self._open = [*self._open[1:], self._kind]
+                again = [] if self._kind == "ways" else [self._kind]
+                self._open = [*self._open[1:], *again]
                 return f"race {count} recipes with other {self._kind}", why or "the leaders' turn"
             self._open = self._open[1:]
         self._kind = ""

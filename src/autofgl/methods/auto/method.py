@@ -20,9 +20,9 @@ from autofgl.methods.auto.client import AutoClient
 from autofgl.methods.auto.front import costs_of
 from autofgl.methods.auto.lineup import entrants, first_in_line
 from autofgl.methods.auto.look import FORMS, Look
-from autofgl.methods.auto.portfolio import WAYS, is_tunable, portfolio
+from autofgl.methods.auto.portfolio import WAYS, is_tunable, other_ways, portfolio
 from autofgl.methods.auto.result import baselines_of, common_model, outcome_of
-from autofgl.methods.auto.settings import BASELINES, AutoSettings
+from autofgl.methods.auto.settings import BASELINES, MOST_WAYS, AutoSettings
 from autofgl.methods.auto.verdicts import Choosing
 from autofgl.methods.fl_agcns.client import largest_searched
 from autofgl.runtime.details import detailed
@@ -66,7 +66,8 @@ class Auto(Method):
             self, settings.trial_rounds, settings.tune, kept=kept, order=order
         )
         race = self._selection.race
-        self._beyond = Beyond(race, self._selection.race_settings, settings, seed)
+        brackets = (self._race_ways, self._selection.race_settings)
+        self._beyond = Beyond(race, *brackets, settings, seed)
         self._bench = Bench(self._final, self._shelve)
         self._stage = "race"
         self._look: dict[str, Any] = {}
@@ -88,7 +89,8 @@ class Auto(Method):
         if self._bench.begun:
             return self.round + self._bench.planned
         left = (self._selection.race.planned, self.settings.finalists * self.settings.rounds)
-        more = (self.settings.tune, self.settings.trials) if self._stage == "race" else ()
+        ways = MOST_WAYS * self.settings.ways
+        more = (ways, self.settings.tune, self.settings.trials) if self._stage == "race" else ()
         return (
             self.round
             + sum(left)
@@ -217,6 +219,14 @@ class Auto(Method):
             self._decide(decision, why)
         else:
             self._begin_finals(why)
+
+    def _race_ways(self) -> bool:
+        """Race the best network in other ways of sharing; false if all that are worth it were."""
+        race = self._selection.race
+        recipes = other_ways(race.best_first, Look(**self._look))
+        if recipes:
+            race.begin(recipes)
+        return bool(recipes)
 
     def _begin_finals(self, why: str) -> None:
         race = self._selection.race

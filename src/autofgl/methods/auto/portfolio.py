@@ -5,11 +5,12 @@ recipe has a reason and a condition on the look. Those that cost little come fir
 that is cut short has them. Every federation gets the baselines of the proof.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autofgl.methods.auto.look import Look
 from autofgl.methods.fl_agcns.portfolio import CONSISTENT, FIXED
+from autofgl.runtime.race import Entry
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.sharing import Sharing
 from autofgl.sharing.across.common import ACROSS
@@ -25,6 +26,10 @@ WAYS: Mapping[str, Sharing] = {way.name: way for way in (COMMON, ALONE, ACROSS, 
 #: done so.
 COMMON_WAYS = frozenset({"common", "across"})
 TUNABLE_WAYS = frozenset({"common", "head"})
+#: Ways in which every client ends with a network of its own.
+OWN_WAYS = ("alone", "head", "ditto")
+#: Training alone comes near the best with this many times its loss.
+NEAR = 1.3
 
 #: The baselines of the proof: federated averaging of a GCN, and each client alone.
 FEDAVG, LONER = "common: gcn", "alone: gcn"
@@ -124,6 +129,23 @@ ROWS: tuple[Proposal, ...] = (
 def portfolio(look: Look, most: int) -> list[Proposal]:
     """The rows whose recipes race, at most so many."""
     return [row for row in ROWS if row.when(look)][:most]
+
+
+def other_ways(best_first: Sequence[Entry], look: Look) -> list[Recipe]:
+    """The best recipe in other ways of sharing: across clients where many edges run between them,
+    and in ways of their own where clients are unlike, or where training alone comes near the best.
+    """
+    if not best_first:
+        return []
+    best, lowest = Recipe.parse(best_first[0].recipe), best_first[0].loss
+    alone = [one.loss for one in best_first if Recipe.parse(one.recipe).sharing == "alone"]
+    own = _unlike(look) or any(loss <= NEAR * lowest for loss in alone)
+    worth = ["common", *(["across"] if _crossing(look) else []), *(OWN_WAYS if own else [])]
+    raced = {one.recipe for one in best_first}
+    recipes = [best.model_copy(update={"sharing": way}) for way in worth]
+    if best.network == "sgc":  # a single layer: nothing would be common below a head
+        recipes = [one for one in recipes if one.sharing != "head"]
+    return [one for one in recipes if str(one) not in raced]
 
 
 def is_common(recipe: Recipe) -> bool:

@@ -11,8 +11,9 @@ from autofgl.runtime.trial_settings import SelectionSettings
 from autofgl.search.halving import bracket_rounds
 from autofgl.secure.accountant import Releases
 
-#: Most recipes that the portfolio has for any federation, and finalists besides the leaders.
-MOST_RECIPES, BASELINES = 16, 3
+#: Most recipes that the portfolio has for any federation, and other ways of sharing in which the
+#: best of them is tried; finalists besides the leaders.
+MOST_RECIPES, MOST_WAYS, BASELINES = 16, 4, 3
 #: What may count besides the objective.
 COSTS = ("size", "latency", "bytes")
 
@@ -31,6 +32,8 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     """rounds of a recipe in a race; half of them end after a quarter"""
     recipes: int = Field(12, ge=4, le=MOST_RECIPES)
     """recipes of the first race, cheap and likely ones first"""
+    ways: bool = True
+    """race the best network in other ways of sharing, too, as long as it pays"""
     tune: Whole = 16
     """recipes to race with other settings (feature scaling, learning rate, weight decay, dropout,
     width) than the leaders have, as long as it pays"""
@@ -91,6 +94,6 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
         """Rounds of races and finals at most."""
         raced = sum(
             bracket_rounds(count, self.trial_rounds)
-            for count in (self.recipes, self.tune, self.trials)
+            for count in (self.recipes, MOST_WAYS * self.ways, self.tune, self.trials)
         )
         return raced + (self.finalists * self.inits + BASELINES) * self.rounds
