@@ -89,7 +89,7 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     from autofgl.nn.models.mean import MeanNetwork
 
     networks = [load_network(folder, member).as_module() for member in mean["members"]]
-    return MeanNetwork(networks, mean["temperatures"]).eval()
+    return MeanNetwork(networks, mean["temperatures"], mean.get("shifts", ())).eval()
 
 
 def model_names(description: dict[str, Any]) -> list[str]:
@@ -232,18 +232,20 @@ def predict_together(
     mean = description.get("ensembles", {}).get(chosen)
     members = mean["members"] if mean else [chosen]
     temperatures = mean["temperatures"] if mean else [1.0]
+    shifts = (mean or {}).get("shifts") or [()] * len(members)
 
     from autofgl.nn.features import InputFeatures
+    from autofgl.nn.models.mean import shifted
 
     given = {name: InputFeatures.from_client(graph.x) for name, graph in clients.items()}
     sums: dict[str, Any] = {}
-    for member, temperature in zip(members, temperatures, strict=True):
+    for member, temperature, shift in zip(members, temperatures, shifts, strict=True):
         scaling = scaling_of(description, member)
         features = {name: one.scaled(scaling) for name, one in given.items()}
         model = load_network(Path(folder), member)
         share = description.get("shares", {}).get(member, description.get("share"))
         for name, logits in _logits(model, features, clients, share).items():
-            sums[name] = sums.get(name, 0) + (logits / temperature).softmax(1)
+            sums[name] = sums.get(name, 0) + (shifted(logits, shift) / temperature).softmax(1)
     means = {name: total / len(members) for name, total in sums.items()}
     return {name: _predictions(graph, means[name]) for name, graph in clients.items()}
 

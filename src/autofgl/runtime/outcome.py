@@ -35,8 +35,8 @@ class Outcome:
         metrics: Figures of validation and of test nodes by name; none with differential privacy.
         features: How features are scaled, where a search chose it.
         scalings: The same for each of the networks in ``models``, where they differ.
-        ensembles: Means of some of the networks in ``models``, by name: ``members`` and their
-            ``temperatures``.
+        ensembles: Means of some of the networks in ``models``, by name: ``members``, their
+            ``temperatures``, and ``shifts`` of their outputs, if any.
         across: Those in ``models`` that take in neighbors at other clients, where they differ in
             that.
     """

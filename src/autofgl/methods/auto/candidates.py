@@ -75,34 +75,39 @@ def shelve(
     one: Entrant,
     tunings: Sequence[tuple[int, float]],
     nodes: int,
+    shares: Sequence[float] = (),
 ) -> list[Candidate]:
-    """Have the clients keep a finalist; the candidates that it makes."""
-    message = {"name": str(at), "tunings": [list(one) for one in tunings]}
-    message["round"] = settings.rounds + 1
+    """Have the clients keep a finalist; the candidates that it makes. With the ``shares`` of the
+    classes in the federation, each client makes one of it for its own mix of classes, too.
+    """
+    message: dict[str, Any] = {"name": str(at), "tunings": [list(one) for one in tunings]}
+    message |= {"round": settings.rounds + 1, **({"shares": list(shares)} if shares else {})}
+    words = [(in_words(*one), one[0] > 0) for one in tunings]
+    words += [(", with the own mix of classes", True)] if shares else []
     replies = clients.call("shelve", message, reply=Record({"rated": SUM})).ok
-    tempered = Array((len(tunings), len(TEMPERATURES)), -ROUNDING)
-    forms = {"tempered": tempered, **judge_forms(settings, nodes, len(tunings))}
+    tempered = Array((len(words), len(TEMPERATURES)), -ROUNDING)
+    forms = {"tempered": tempered, **judge_forms(settings, nodes, len(words))}
     total = clients.total(f"{at}-shelf", replies, "rated", forms)
     losses = np.asarray(total["tempered"]) * COUNT_UNIT / max(nodes, 1)
     return [
         Candidate(
             [[f"{at}+{number}", TEMPERATURES[int(np.argmin(row))]]],
-            one.recipe + in_words(*tuning),
-            kind_of(Recipe.parse(one.recipe), tuning[0] > 0),
+            one.recipe + said,
+            kind_of(Recipe.parse(one.recipe), own),
             at,
             float(np.min(row)),
             *figures,
             one.cut_short,
         )
-        for number, (row, tuning, figures) in enumerate(
-            zip(losses, tunings, judged(settings, total, nodes), strict=True)
+        for number, (row, (said, own), figures) in enumerate(
+            zip(losses, words, judged(settings, total, nodes), strict=True)
         )
     ]
 
 
-def kind_of(recipe: Recipe, tuned: bool) -> str:
+def kind_of(recipe: Recipe, own: bool) -> str:
     """What a finalist is to a client: common, personal, or the way in which it has its own."""
-    if tuned:
+    if own:
         return "personal"
     return "common" if is_common(recipe) else recipe.sharing
 

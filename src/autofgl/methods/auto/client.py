@@ -15,7 +15,7 @@ from autofgl.federation.payload import Payload
 from autofgl.methods.auto.choice import Spread, loss_moments, preferred
 from autofgl.methods.auto.look import look_at
 from autofgl.methods.auto.proof import compared
-from autofgl.methods.auto.shelf import Members, Shelf, node_losses
+from autofgl.methods.auto.shelf import Members, Shelf, node_losses, shift_of
 from autofgl.runtime.client_data import ClientData, masks_of
 from autofgl.runtime.details import detail_kinds, objective_kinds, to_units
 from autofgl.runtime.local_model import WORST_LOSS
@@ -83,7 +83,8 @@ class AutoClient(RoundClient):
         """Keep the network whose training was concluded, and what fine-tunings make of it.
 
         Payload: ``name``; ``tunings``, each of so many local epochs at a part of the learning rate,
-        the first of none; ``round``, a number that names the dropout.
+        the first of none; ``round``, a number that names the dropout; ``shares`` of the classes in
+        the federation, where the network is to be kept for the own mix of classes as well.
         """
         local, every = self.sharing.local, []
         across, settled = self.sharing.exchanges > 0, local.weights()
@@ -94,6 +95,11 @@ class AutoClient(RoundClient):
                 local.train(epochs, payload["round"] + at)
             outputs = local.logits() if epochs else self.sharing.predictions()
             every.append(self._shelf.put(f"{payload['name']}+{at}", local, outputs, across))
+        if "shares" in payload:
+            local.load_weights(settled)
+            shift, name = self._shift(payload["shares"]), f"{payload['name']}+{len(every)}"
+            outputs = self.sharing.predictions()
+            every.append(self._shelf.put(name, local, outputs, across, shift))
         labels = torch.from_numpy(self._labels(1))
         tempered = [
             tempered_losses(torch.from_numpy(one[self._nodes[1]]), labels, WORST_LOSS)
@@ -197,9 +203,14 @@ class AutoClient(RoundClient):
         for at, (name, temperature) in enumerate(self._entries[self._chosen]):
             one = self._shelf[name]
             about: Payload = {"scaling": one.scaling, "temperature": float(temperature)}
-            about["across"] = one.across
+            about |= {"across": one.across, "shift": one.shift}
             models[str(at)] = {"weights": one.weights, "spec": one.spec, **about}
         return models
+
+    def _shift(self, shares: Any) -> Any:
+        """What the own mix of classes adds to a network's outputs."""
+        graph = self.data.graph
+        return shift_of(np.bincount(graph.y[graph.train_mask], minlength=graph.classes), shares)
 
     def _labels(self, mask: int) -> Any:
         return self.data.graph.y[self._nodes[mask]]

@@ -79,7 +79,8 @@ class Look:
 
     ``density`` is the share of features that are not 0, ``binary`` whether all others are 1;
     ``cross`` the share of edges between clients, ``across`` whether all are willing to convolve
-    across them; ``labels_per_client`` training nodes.
+    across them; ``labels_per_client`` training nodes, and ``class_shares`` the classes' shares of
+    them.
     """
 
     clients: int
@@ -99,6 +100,7 @@ class Look:
     unlabeled: int
     single_class: int
     across: bool
+    class_shares: list[float]
 
     @classmethod
     def of(cls, total: Mapping[str, Any]) -> "Look":
@@ -131,6 +133,7 @@ class Look:
             unlabeled=int(clients["unlabeled"]),
             single_class=int(clients["single_class"]),
             across=bool(clients["connected"] and clients["willing"] == clients["clients"]),
+            class_shares=[round(float(one), 4) for one in p],
         )
 
     @property

@@ -20,7 +20,14 @@ from autofgl.methods.auto.client import AutoClient
 from autofgl.methods.auto.front import costs_of
 from autofgl.methods.auto.lineup import entrants, first_in_line
 from autofgl.methods.auto.look import FORMS, Look
-from autofgl.methods.auto.portfolio import WAYS, is_tunable, other_ways, portfolio
+from autofgl.methods.auto.portfolio import (
+    WAYS,
+    is_common,
+    is_tunable,
+    other_ways,
+    portfolio,
+    unlike,
+)
 from autofgl.methods.auto.result import baselines_of, common_model, outcome_of
 from autofgl.methods.auto.settings import BASELINES, MOST_WAYS, AutoSettings
 from autofgl.methods.auto.verdicts import Choosing
@@ -241,7 +248,9 @@ class Auto(Method):
     def _shelve(self, at: int) -> None:
         one = self._bench.entrants[at]
         tunings = TUNINGS if is_tunable(Recipe.parse(one.recipe)) else TUNINGS[:1]
-        made = shelve(self.clients, self.settings, at, one, tunings, self._bench.totals[1])
+        nodes, look = self._bench.totals[1], Look(**self._look)
+        shares = look.class_shares if unlike(look) and is_common(Recipe.parse(one.recipe)) else ()
+        made = shelve(self.clients, self.settings, at, one, tunings, nodes, shares)
         self._candidates += [asdict(each) for each in made]
         best = min(made, key=lambda each: each.loss)
         self._decide(f"keep {best.label}", f"calibrated validation loss {best.loss:.4f}")

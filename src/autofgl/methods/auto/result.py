@@ -98,15 +98,18 @@ def own_models(handed: Mapping[str, Payload]) -> dict[str, dict[str, Any]]:
         key: {} for key in ("models", "specs", "scalings", "ensembles", "across")
     }
     for client, networks in handed.items():
-        names = [client] if len(networks) == 1 else [f"{client}/{at}" for at in networks]
+        shifts = [[float(value) for value in one["shift"]] for one in networks.values()]
+        as_it_is = len(networks) == 1 and not shifts[0]
+        names = [client] if as_it_is else [f"{client}/{at}" for at in networks]
         for name, one in zip(names, networks.values(), strict=True):
             parts["models"][name], parts["specs"][name] = one["weights"], one["spec"]
             parts["scalings"][name] = one["scaling"]
             if one["across"]:
                 parts["across"][name] = True
-        if len(names) > 1:
+        if not as_it_is:
             temperatures = [one["temperature"] for one in networks.values()]
             parts["ensembles"][client] = {"members": names, "temperatures": temperatures}
+            parts["ensembles"][client] |= {"shifts": shifts} if any(shifts) else {}
     return parts
 
 

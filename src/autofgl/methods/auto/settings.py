@@ -28,7 +28,7 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     """maximum number of rounds of a finalist"""
     patience: Whole = 60
     """stop a training early when validation loss has not improved for this many rounds; 0: never"""
-    trial_rounds: Count = 100
+    trial_rounds: Count = 60
     """rounds of a recipe in a race; half of them end after a quarter"""
     recipes: int = Field(12, ge=4, le=MOST_RECIPES)
     """recipes of the first race, cheap and likely ones first"""

@@ -158,6 +158,7 @@ class Choosing:
         """Every client's own model: its networks by number."""
         about: dict[str, Form] = {"scaling": Scalar(), "temperature": Number(0)}
         about |= {"weights": WEIGHTS, "spec": Network(), "across": Truth()}
+        about["shift"] = Array((None,))
         one = Record(about)
         form = Record({"models": Named(one)})
         return {

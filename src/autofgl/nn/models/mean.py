@@ -8,18 +8,33 @@ from torch import Tensor, nn
 
 
 class MeanNetwork(nn.Module):
-    """log p = log mean_m softmax(z_m / T_m), of networks with outputs z_m and temperatures T_m."""
+    """log p = log mean_m softmax((z_m + s_m) / T_m), of networks with outputs z_m, temperatures T_m
+    and shifts s_m of the classes (none: 0).
+    """
 
-    def __init__(self, networks: Sequence[nn.Module], temperatures: Sequence[float]) -> None:
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        temperatures: Sequence[float],
+        shifts: Sequence[Sequence[float]] = (),
+    ) -> None:
         super().__init__()
         self.networks = nn.ModuleList(networks)
         self.temperatures = tuple(temperatures)
+        self.shifts = tuple(shifts or [()] * len(temperatures))
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor | None = None) -> Tensor:
         """Logarithms of the probabilities, ``[n, classes]``."""
         edges = (edge_index,) if edge_weight is None else (edge_index, edge_weight)
         each = [
-            torch.log_softmax(network(x, *edges) / temperature, dim=1)
-            for network, temperature in zip(self.networks, self.temperatures, strict=True)
+            torch.log_softmax(shifted(network(x, *edges), shift) / temperature, dim=1)
+            for network, temperature, shift in zip(
+                self.networks, self.temperatures, self.shifts, strict=True
+            )
         ]
         return torch.logsumexp(torch.stack(each), dim=0) - math.log(len(each))
+
+
+def shifted(logits: Tensor, shift: Sequence[float]) -> Tensor:
+    """Outputs ``[n, classes]`` with a shift of each class, if there is one."""
+    return logits + logits.new_tensor(shift) if len(shift) else logits
