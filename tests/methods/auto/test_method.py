@@ -162,9 +162,13 @@ def test_a_run_that_was_ended_goes_on_as_if_nothing_had_happened(
         assert (out / name).read_bytes() == whole.read_bytes()
 
 
-@pytest.mark.parametrize("odd", ["empty", "unlabeled", "untested", "lost"])
+@pytest.mark.parametrize("odd", ["empty", "unlabeled", "untested", "single", "lost"])
 def test_odd_clients(small_clients: list[ClientGraph], odd: str) -> None:
     clients = list(small_clients)
+    if odd == "single":
+        one = clients[0]
+        of_class = one.y == one.y[one.train_mask][0]
+        clients[0] = one.with_masks(one.train_mask & of_class, one.val_mask, one.test_mask)
     if odd == "empty":
         clients.append(empty_client(clients[0], "client-3"))
     if odd == "unlabeled":
@@ -179,8 +183,31 @@ def test_odd_clients(small_clients: list[ClientGraph], odd: str) -> None:
     outcome = method.finish()
     sites = outcome.extra["certificate"]["against"]["alone"]["sites"]
     many = sites["better"] + sites["same"] + sites["worse"]
-    assert many == {"empty": 3, "unlabeled": 3, "untested": 2, "lost": 2}[odd]
+    assert many == {"empty": 3, "unlabeled": 3, "untested": 2, "single": 3, "lost": 2}[odd]
     assert outcome.extra["look"]["unlabeled"] == {"empty": 1, "unlabeled": 1}.get(odd, 0)
+    assert outcome.extra["look"]["single_class"] >= (odd == "single")
+
+
+@pytest.mark.parametrize("stage", ["race", "finals"])
+def test_a_client_that_is_back_with_nothing_takes_part_again(
+    small_clients: list[ClientGraph], stage: str
+) -> None:
+    about: dict[str, Any] = {**TINY, "tune": 0, "trials": 0, "ways": False}
+    method = make("auto", small_clients, **about)
+    method.setup()
+    rows = [method.step() for _ in range(3)]
+    while rows[-1]["phase"] != stage:
+        rows.append(method.step())
+    method.before_checkpoint()
+    fresh = make("auto", small_clients, **about)
+    parties(method)["client-1"].load_state(parties(fresh)["client-1"].state())
+    method.catch_up(["client-1"])
+    rows += to_the_end(method)
+    outcome = method.finish()
+    assert not method.clients.dropped
+    assert {row["clients"] for row in rows if "clients" in row} == {3}
+    sites = outcome.extra["certificate"]["against"]["fedavg"]["sites"]
+    assert sites["better"] + sites["same"] + sites["worse"] == 3
 
 
 def test_a_client_that_was_away_gets_the_common_models(small_clients: list[ClientGraph]) -> None:

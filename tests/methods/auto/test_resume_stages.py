@@ -16,6 +16,12 @@ TINY: dict[str, Any] = {"recipes": 4, "trial_rounds": 4, "tune": 2, "trials": 2,
 TINY |= {"finalists": 1, "hidden": 8, "lr": 0.05}
 
 
+def untimed(extra: dict[str, Any]) -> dict[str, Any]:
+    """Without the seconds that a pass takes."""
+    front = [{key: one[key] for key in one if key != "inference_s"} for one in extra["front"]]
+    return {**extra, "front": front}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("secure", ["none", "shares"])
 def test_killed_in_every_stage(
@@ -45,7 +51,7 @@ def test_killed_in_every_stage(
         found = second.finish()
         second.federation.close()
         shutil.rmtree(folder)
-        assert found.extra == expected.extra, at
+        assert untimed(found.extra) == untimed(expected.extra), at
         for key, value in expected.models["model"].items():
             assert np.array_equal(found.models["model"][key], value), at
 

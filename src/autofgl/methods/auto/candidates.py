@@ -15,10 +15,11 @@ from autofgl.methods.auto.bench import Entrant
 from autofgl.methods.auto.front import together
 from autofgl.methods.auto.portfolio import is_common
 from autofgl.runtime.bounds import ROUNDING
-from autofgl.runtime.clients import COUNT_UNIT, Clients
+from autofgl.runtime.clients import Clients
 from autofgl.runtime.details import from_units, kind_form, objective_kinds
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import SUM, Array, Form, Record
+from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.tasks.figures import objective_value
 from autofgl.tasks.losses import TEMPERATURES
 

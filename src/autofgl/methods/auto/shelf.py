@@ -104,7 +104,7 @@ def shift_of(labels: Any, shares: Any) -> npt.NDArray[np.float32]:
 
     Where classes look the same everywhere and only their shares p_i differ from the federation's p,
     the probabilities at client i are p_i / p times as large (Saerens et al., "Adjusting the outputs
-    of a classifier to new a priori probabilities", 2002, Eq. 4). ``labels`` counts training nodes;
+    of a classifier to new a priori probabilities", 2002). ``labels`` counts training nodes;
     :data:`PRIOR` more are distributed as the federation's are.
     """
     counts, p = np.asarray(labels, np.float64), np.asarray(shares, np.float64)
