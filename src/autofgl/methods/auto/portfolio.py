@@ -35,9 +35,7 @@ NEAR = 1.3
 FEDAVG, LONER = "common: gcn", "alone: gcn"
 
 _SGC = " ".join(f"{key}={value}" for key, value in FIXED[0].settings.items())
-_CONSISTENT = " ".join(
-    f"{key}={value}" for key, value in sorted({**CONSISTENT, "lr": 0.03}.items())
-)
+_CONSISTENT = " ".join(f"{key}={value}" for key, value in sorted(CONSISTENT.items()))
 
 #: Labeled training nodes are few if they are at most this share of all nodes.
 _FEW = 0.2
