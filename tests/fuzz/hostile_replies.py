@@ -4,14 +4,17 @@ Tiny runs of every method, without protection and under ``shares``, in which cli
 should for a while, until one of their replies is altered: a type, a shape, a number, a name, a
 length, or all of it. Every run must come to its end, or end in one printable line; its figures and
 weights must be some that a run can have, and its checkpoint must be whole. Clients that were
-altered beyond what is allowed are left out, and then another one turns hostile.
+altered beyond what is allowed are left out, and then another one turns hostile, as long as enough
+clients are left. The first one turns hostile at any point of the run, the earlier the likelier.
 """
 
+import math
 import random
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +56,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "asfgnn": {"rounds": 2, "trials": 2, "trial_rounds": 2, "startup": 1, "searcher": "random"},
 }  # fmt: skip
 CLIENTS = 7
+#: Clients that turn hostile one after the other; secure sums need five of the seven.
+MOST_HOSTILE = {"none": 4, "shares": 2}
 TEXT = "\x1b[31m/home/me/graph.npz\n" * 40
 
 
@@ -146,26 +151,27 @@ class HostileEngine(InProcess):
     """Carries replies; one client's are altered now and then, until it is left out."""
 
     hostility: Hostility
-    share = 0.25
 
-    def begin(self, hostility: Hostility, rng: random.Random) -> None:
-        """From now on there is a hostile client."""
+    def begin(self, hostility: Hostility, rng: random.Random, honest: float, most: int) -> None:
+        """From now on one client after the other is hostile, ``most`` of them, the first after so
+        many ``honest`` replies.
+        """
         self.hostility, self._random, self._hostile = hostility, rng, ""
-        self._victims = 0
-        self._honest = rng.choice((0, 0, 0, 30, 100, 300))  # replies before the first hostile one
+        self._left, self._honest, self.answers = most, honest, 0
+        self._share = rng.choice((0.25, 0.5, 1.0))  # of the replies of a hostile client
         for name, actor in self._actors.items():
             actor.party.handle = self._handler(name, actor.party.handle)  # type: ignore[method-assign]
 
     def _handler(self, name: str, handle: Callable[..., Payload]) -> Callable[..., Payload]:
         def answer(op: str, payload: Payload, by_peer: bool = False) -> Payload:
             reply = handle(op, payload, by_peer)
-            self._honest -= 1
-            if self._honest >= 0:
+            self.answers += 1
+            if self.answers <= self._honest:
                 return reply
-            if self._hostile not in self._actors and self._victims < 2:
+            if self._hostile not in self._actors and self._left:
                 self._hostile = name
-                self._victims += 1
-            if by_peer or name != self._hostile or self._random.random() > self.share:
+                self._left -= 1
+            if by_peer or name != self._hostile or self._random.random() > self._share:
                 return reply
             self.hostility.replies[op] += 1
             self.hostility.last = op
@@ -174,6 +180,7 @@ class HostileEngine(InProcess):
         return answer
 
 
+@cache
 def small_clients() -> list[ClientGraph]:
     """Seven clients of a few nodes each."""
     small = DataSettings(nodes=84, classes=2, features=6, degree=4)
@@ -181,20 +188,41 @@ def small_clients() -> list[ClientGraph]:
     return autofgl.partition(graph, clients=CLIENTS, method="random", seed=0)
 
 
-def hostile_run(
-    name: str, secure: str, clients: list[ClientGraph], seed: int, replies: Counter[str]
-) -> str:
-    """How a run ends: ``finished``, or the class of its error; raises if that must not be."""
-    rng = random.Random(seed)
+def federation_of(name: str, secure: str) -> tuple[HostileEngine, Method]:
+    """A method of :data:`RUNS` with clients that may turn hostile."""
     kind = find_method(name.split()[0])
     small = {"dropout": 0.0} | ({} if name.startswith("graphfl-ga") else {"hidden": 4})
     settings = kind.Settings(**RUNS[name], **small)
+    clients = small_clients()
     factories = {graph.name: kind.party(graph, settings, 0, secure) for graph in clients}
     federation = HostileEngine(factories)
+    try:
+        return federation, kind(federation, settings, 0, secure)
+    except BaseException:
+        federation.close()
+        raise
+
+
+@cache
+def replies_of(name: str, secure: str) -> int:
+    """How often clients reply in a run in which all are honest."""
+    federation, method = federation_of(name, secure)
+    try:
+        federation.begin(Hostility(random.Random(0)), random.Random(0), math.inf, 0)
+        _require(_finish(method) == "finished", "honest clients come to the end")
+        return federation.answers
+    finally:
+        federation.close()
+
+
+def hostile_run(name: str, secure: str, seed: int, replies: Counter[str]) -> str:
+    """How a run ends: ``finished``, or the class of its error; raises if that must not be."""
+    rng = random.Random(seed)
+    honest = int(replies_of(name, secure) * rng.random() ** 2)
+    federation, method = federation_of(name, secure)
     hostility = Hostility(rng)
     try:
-        method = kind(federation, settings, 0, secure)
-        federation.begin(hostility, rng)
+        federation.begin(hostility, rng, honest, most=MOST_HOSTILE[secure])
         return _finish(method)
     except AutoFGLError as error:
         _require(str(error).isprintable() or "\n" not in str(error), f"one line: {error!r}")
@@ -234,7 +262,7 @@ def _require(holds: bool, what: str) -> None:
 
 def fuzz(count: int, seed: int = 0, report: bool = False) -> tuple[Counter[str], Counter[str]]:
     """Runs until so many replies were hostile: how the runs ended, and replies by operation."""
-    clients, ends, replies = small_clients(), Counter[str](), Counter[str]()
+    ends, replies = Counter[str](), Counter[str]()
     cases = [
         (name, secure)
         for name in RUNS
@@ -247,7 +275,7 @@ def fuzz(count: int, seed: int = 0, report: bool = False) -> tuple[Counter[str],
         number += 1
         where = f"{name} {secure} seed {seed + number}"
         try:
-            end = hostile_run(name, secure, clients, seed + number, replies)
+            end = hostile_run(name, secure, seed + number, replies)
         except AutoFGLError:
             raise
         except Exception as error:
