@@ -3,7 +3,7 @@
 It may choose the weights that it hands out, so both sums are of enough clients and of clients that
 were sent the same: no secure sum can refuse them. Clients could refuse weights that they have seen
 before, but not those that are next to them, which serve as well: this is measured here, so that the
-documentation says it.
+documentation says it. What ends it is that clients sum in fixed sets only.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ import autofgl
 from autofgl.errors import FederationError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.secure import SecureSumError
-from federations import make, parties
+from federations import die_in, make, parties
 
 VICTIM = "client-0"
 
@@ -73,6 +73,46 @@ def test_what_two_sums_say_of_one_update(five_clients: list[ClientGraph], moved:
 def test_a_threshold_of_all_clients_ends_it(five_clients: list[ClientGraph]) -> None:
     with pytest.raises((SecureSumError, FederationError), match="lower secure_threshold"):
         learned(five_clients, 0.0, secure_threshold=5)
+
+
+@pytest.fixture(scope="module")
+def eight_clients(small_graph: ClientGraph) -> list[ClientGraph]:
+    return autofgl.partition(small_graph, clients=8, method="random", seed=0)
+
+
+@pytest.mark.parametrize("moved", [0.0, 1e-3])
+def test_sums_of_whole_sets_end_it(eight_clients: list[ClientGraph], moved: float) -> None:
+    assert learned(eight_clients, moved) > 0.7
+    with pytest.raises(SecureSumError, match="are in sums together"):
+        learned(eight_clients, moved, secure_together=2)
+
+
+def test_with_sets_a_lost_client_is_not_alone_in_what_two_sums_differ_by(
+    eight_clients: list[ClientGraph],
+) -> None:
+    """An honest server, which sees the last round with a client and the first one without: it is
+    about that client alone, or about its set. The run goes on.
+    """
+    shares = {}
+    for together in (1, 2):
+        settings = {"rounds": 3, "hidden": 8, "secure_together": together}
+        method = make("fedavg", eight_clients, secure="shares", aggregate="parameters", **settings)
+        method.setup()
+        sums, usual = [], method.clients.total
+
+        def total(tag: str, *given: Any, sums: Any = sums, usual: Any = usual) -> Any:
+            sums.append(usual(tag, *given))
+            return sums[-1]
+
+        method.clients.total = total
+        method.step()
+        die_in(parties(method)[VICTIM], 2)
+        method.step()
+        method.step()
+        first, second, third = (float(one["share"]) for one in sums if "share" in one)
+        assert second == third < first
+        shares[together] = first - second
+    assert shares[2] > 1.5 * shares[1]
 
 
 def test_with_gradients_the_server_hands_out_no_weights(five_clients: list[ClientGraph]) -> None:

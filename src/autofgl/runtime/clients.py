@@ -68,6 +68,7 @@ class Clients:
             threshold=threshold,
             ledger=ledger,
             one_group=self.private,
+            together=settings.secure_together,
         )
         self._refusals: dict[str, str] = {}
         self.aside: list[str] = []
@@ -235,6 +236,8 @@ class Clients:
         """
         if self.dropped.keys() & set(error.contributors):
             return  # it was made with one that is out by now
+        if self._sets and error.contributors:
+            raise error
         most = len(self.federation.parties) - max(self.fewest, self._settings.min_clients)
         if self._settings.on_bad_client == "end" or most < 1:
             raise error
@@ -250,7 +253,13 @@ class Clients:
     def can_spare(self) -> bool:
         """Whether rounds can go on with some clients left aside."""
         fewest = max(self.fewest, self._settings.min_clients)
-        return self._settings.on_bad_client == "drop" and len(self.federation.parties) > fewest
+        enough = len(self.federation.parties) > fewest and not self._sets
+        return self._settings.on_bad_client == "drop" and enough
+
+    @property
+    def _sets(self) -> bool:
+        """Whether clients are in sums together only: then nobody is left aside alone."""
+        return self.secure != "none" and self._settings.secure_together > 1
 
     def cleared(self, contributors: Collection[str]) -> None:
         """A round went well with these clients in its sums."""
@@ -355,7 +364,7 @@ class Clients:
         if failed and (wrong or self._suspects.aside):
             self._suspects.aside = frozenset()  # too few are left to spare any
             raise SumOutOfBounds(tag, one_line(str(failed)), ()) from failed
-        if isinstance(failed, SumNotOpened) and len(sent) > self.fewest:
+        if isinstance(failed, SumNotOpened) and len(sent) > self.fewest and not self._sets:
             raise SumOutOfBounds(tag, one_line(str(failed)), tuple(sent)) from failed
         if failed:
             raise failed

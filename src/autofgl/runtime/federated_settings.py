@@ -28,6 +28,10 @@ class ClientsSettings(BaseModel):
     """the run ends when fewer clients than this are left"""
     secure_threshold: Whole = 0
     """fewest clients whose sum may be revealed, more than half; 0: two thirds and one more"""
+    secure_together: Count = 1
+    """secure=shares: clients sum in fixed sets of so many, and no sum is of a part of a set, so
+    that no two sums differ by fewer clients, whatever the round; a client that is lost takes its
+    set out of the sums until it is back. 1: each may be lost alone"""
     timeout: NonNegative = 0
     """seconds a client may take for a round; 0: no limit"""
     on_bad_client: Literal["drop", "end"] = "drop"

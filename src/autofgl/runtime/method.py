@@ -97,7 +97,10 @@ class Method(ABC):
             )
         if secure != "none":
             threshold = settings.secure_threshold or None
-            make_server(secure, parties=[graph.name for graph in clients], threshold=threshold)
+            names, together = [graph.name for graph in clients], settings.secure_together
+            make_server(secure, parties=names, threshold=threshold, together=together)
+            if together > 1 and getattr(settings, "participation", 1.0) < 1:
+                raise UserError("secure_together needs all clients to train: set participation=1")
 
     @classmethod
     def _check_way(cls, settings: Any, secure: str) -> None:

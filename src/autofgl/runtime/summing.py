@@ -37,6 +37,7 @@ class Summing:
             identity=context.identity,
             ledger=context.ledger,
             one_group=is_private(settings),
+            together=getattr(settings, "secure_together", 1),
         )
         self.private: PrivateClient | None = None
         if is_private(settings):

@@ -124,6 +124,8 @@ class SumSettings:
         mode: The secure mode; keys are bound to it.
         one_group: All parties sum together, however many they are, and nobody sees sums of fewer
             of them; it costs each of them more (:mod:`autofgl.secure.shares.groups`).
+        together: Parties are only ever in a sum with the others of a fixed set of so many, so that
+            no two sums differ by fewer of them (``shares``).
     """
 
     parties: tuple[str, ...]
@@ -135,6 +137,7 @@ class SumSettings:
     ledger: Path | None = None
     mode: str = ""
     one_group: bool = False
+    together: int = 1
 
     def __post_init__(self) -> None:
         if len(set(self.parties)) != len(self.parties):
@@ -143,6 +146,12 @@ class SumSettings:
             raise UserError(
                 f"threshold must lie between 2 and the {len(self.parties)} parties, "
                 f"got {self.threshold}"
+            )
+        if self.together > 1 and self.mode != "shares":
+            raise UserError(f"secure_together is for secure mode 'shares', not '{self.mode}'")
+        if self.together > len(self.parties):
+            raise UserError(
+                f"secure_together={self.together} is more than the {len(self.parties)} parties"
             )
 
     def at_least(self, default: int) -> int:
@@ -256,6 +265,7 @@ def make_client(
     identity: Identity | None = None,
     ledger: Path | None = None,
     one_group: bool = False,
+    together: int = 1,
 ) -> SumClient:
     """A party's side of a mode, from what :class:`SumSettings` says; may raise ``UserError``.
 
@@ -274,6 +284,7 @@ def make_client(
         ledger,
         mode,
         one_group,
+        together if mode != "none" else 1,
     )
     return _sides(mode)[0](name, settings)
 
@@ -286,10 +297,17 @@ def make_server(
     fraction_bits: int | None = None,
     ledger: Path | None = None,
     one_group: bool = False,
+    together: int = 1,
 ) -> SumServer:
     """The server's side of a mode, as :func:`make_client` makes a party's."""
     settings = SumSettings(
-        tuple(parties), threshold, fraction_bits, ledger=ledger, one_group=one_group
+        tuple(parties),
+        threshold,
+        fraction_bits,
+        ledger=ledger,
+        mode=mode,
+        one_group=one_group,
+        together=together if mode != "none" else 1,
     )
     return _sides(mode)[1](settings)
 

@@ -69,16 +69,18 @@ class Terms:
     parties: tuple[str, ...]
     threshold: int
     fraction_bits: int
+    together: int = 1
 
     @classmethod
     def of(cls, settings: SumSettings, threshold: int) -> "Terms":
         """The terms that settings say."""
         bits = settings.fraction_bits or 0
-        return cls(settings.run, settings.mode, settings.parties, threshold, bits)
+        own = settings.run, settings.mode, settings.parties
+        return cls(*own, threshold, bits, settings.together)
 
     def digest(self) -> bytes:
         """Names the terms."""
-        numbers = str(self.threshold), str(self.fraction_bits)
+        numbers = str(self.threshold), str(self.fraction_bits), str(self.together)
         parts = bind_parts("autofgl terms", self.run, self.mode, *numbers, *self.parties)
         return hashlib.sha256(parts).digest()
 

@@ -55,6 +55,8 @@ KEPT, STEPS, ORDERS, ALIKE = 0.5, 5, 2, 0.5
 #: block and between two.
 SHARPNESS = 5.0
 BLOCKS, IN_BLOCK, WITHIN, BETWEEN = 5, 100, 0.1, 0.01
+#: No number in a description is larger: sums and squares of such are finite.
+LARGEST = 1e100
 
 
 class LikenessClient(CommonClient):
@@ -96,8 +98,10 @@ class LikenessServer(CommonServer):
 
     saved: ClassVar[tuple[str, ...]] = (*CommonServer.saved, "_models", "_best_models")
     round_fields: ClassVar[Mapping[str, Form]] = {
-        "moments": Array((None,)), "confidence": Number(0), "function": Array((None,)),
-    }  # fmt: skip
+        "moments": Array((None,), -LARGEST, LARGEST),
+        "confidence": Number(0, LARGEST),
+        "function": Array((None,), -LARGEST, LARGEST),
+    }
     conclude_options: ClassVar[Mapping[str, Form]] = {"model": WEIGHTS}
 
     def __init__(

@@ -18,7 +18,7 @@ from autofgl.secure import (
 )
 from autofgl.secure.contributions import take_bytes_by_name, take_field, take_words
 from autofgl.secure.shares.client import ACTIVE, IDLE, MaskedClient, require_enough
-from autofgl.secure.shares.groups import SumGroup
+from autofgl.secure.shares.groups import SumGroup, sets_of
 from autofgl.secure.shares.masks import KEY_BYTES, SHARE, add_stream, subtract_stream
 from autofgl.secure.shares.server import MaskedServer, MaskedSum
 
@@ -30,8 +30,9 @@ class AdditiveClient(MaskedClient):
 
     def __init__(self, name: str, settings: SumSettings) -> None:
         self._fewest = max(settings.at_least(2), settings.min_parties)
-        count = len(settings.parties)
-        super().__init__(name, settings, count, (SumGroup(0, settings.parties, count),))
+        parties, count = settings.parties, len(settings.parties)
+        group = SumGroup(0, parties, count, sets_of(parties, 1))
+        super().__init__(name, settings, count, (group,))
         self._own: dict[str, tuple[NDArray[np.uint64], bytes]] = {}
         self._phases["add"] = self._add
 

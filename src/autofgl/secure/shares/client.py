@@ -76,6 +76,18 @@ def require_enough(tag: str, fewest: int, notes: Sequence[bytes]) -> None:
         raise SumRefused(f"'{tag}': the server sent the parties different things")
 
 
+def require_together(tag: str, group: SumGroup, notes: Mapping[str, bytes]) -> None:
+    """Refuse a sum to which some of a set add more than zeros, and others do not: it would differ
+    from other sums by fewer parties than the set has.
+    """
+    for own in group.sets:
+        if len({notes[name][:1] for name in own if name in notes}) > 1:
+            raise SumRefused(
+                f"'{tag}': {' and '.join(own)} are in sums together (secure_together), and not all "
+                "of them have anything to add"
+            )
+
+
 class MaskedClient(KeyedClient):
     """What parties of both protocols do alike: values become words, and words values."""
 
@@ -271,7 +283,9 @@ class SharesClient(MaskedClient):
             shares[self._ring.name] = own.share, own.note
             if own.cover[0] == lost:
                 cover_shares[self._ring.name] = own.cover[1], b""
-        require_enough(view.tag, self.fewest, [note for _, note in shares.values()])
+        notes = {name: note for name, (_, note) in shares.items()}
+        require_together(view.tag, self._group, notes)
+        require_enough(view.tag, self.fewest, list(notes.values()))
         shown = {"shares": shares, "covers": cover_shares}
         return {
             key: {name: share for name, (share, _) in found.items() if share}
@@ -297,6 +311,10 @@ class SharesClient(MaskedClient):
             raise SumRefused(
                 f"{self._ring.name} helps to open sums of {self.fewest} or more parties that it "
                 f"has keys with, not of {len(names)}"
+            )
+        if names != set(self._group.whole(names)):
+            raise SumRefused(
+                f"{self._ring.name} helps to open sums of whole sets of parties (secure_together)"
             )
         own = self._sums.get(tag)
         if own is None and self._ring.name in names:

@@ -188,7 +188,8 @@ class Opening:
     """One sum of one group: who is in it, and what it takes to unmask it.
 
     Attributes:
-        left: Contributors, in order; those that are lost before ``confirm`` drop out.
+        left: Contributors, in order; those that are lost before ``confirm`` drop out, and with them
+            who sums together with them.
         wrong: What parties did that is provably wrong.
     """
 
@@ -205,6 +206,7 @@ class Opening:
         members = set(group.members)
         self._tag, self._header, self._size, self._again = tag, header, size, again
         self._threshold = group.threshold
+        self._group = group
         self._roster = tuple(name for name in roster if name in members)
         self._sent: dict[str, Payload] = {}
         self.wrong: dict[str, str] = {}
@@ -213,7 +215,7 @@ class Opening:
                 name, contributions[name], self._contribution
             ):
                 self._sent[name] = contributions[name]
-        self.left = tuple(self._sent)
+        self.left = group.whole(self._sent)
 
     def steps(self) -> Steps[NDArray[np.uint64]]:
         """The phases; gives the sum without masks, or raises ``SecureSumError``."""
@@ -241,7 +243,7 @@ class Opening:
             if self._again:
                 gone = ", ".join(name for name in self.left if name not in covers)
                 raise SumNotOpened(f"'{self._tag}' was begun with {gone} and cannot go on without")
-            self.left = tuple(covers)
+            self.left = self._group.whole(covers)
             self._require("settle", len(self.left))
         return {}
 
