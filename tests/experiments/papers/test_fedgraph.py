@@ -34,7 +34,6 @@ def test_all_seven_are_there() -> None:
 
 
 def test_every_run_is_valid_and_has_the_papers_settings(figure: Figure) -> None:
-    targets = {"cora": 0.9016, "citeseer": 0.879, "pubmed": 0.787}
     for run in plan(figure, Options(OUT)):
         config = run.config(Options(OUT))
         assert config.dataset == f"planetoid:{run.setting.group}"
@@ -46,12 +45,11 @@ def test_every_run_is_valid_and_has_the_papers_settings(figure: Figure) -> None:
         assert (method.hidden, method.dropout, method.lr) == (16, 0.5, 0.01)
         large = run.setting.group == "pubmed"
         assert (method.batch, method.layer_size) == ((1024, 8192) if large else (256, 256))
-        assert method.target_accuracy == targets[run.setting.group]
         assert (method.evaluate_every, method.server_share) == (5, 0)
         assert config.clients == (50 if figure.name.endswith("fig8") else 20)
         if run.variant.name == "policy":
             learning = (method.sampler, method.episodes, method.episode_rounds, method.rounds)
-            assert learning == ("ddpg", 16, 25, 0)
+            assert learning == ("ddpg", 12, 40, 0)
             assert method.policy == ""
         else:
             assert method.rounds == 100

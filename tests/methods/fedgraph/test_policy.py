@@ -11,7 +11,8 @@ from autofgl.errors import UserError
 from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.cut import pool
-from autofgl.methods.fedgraph.policy import LEAST_KEPT, Reward, SamplingPolicy
+from autofgl.methods.fedgraph.policy import LEAST_KEPT, SamplingPolicy
+from autofgl.methods.fedgraph.reward import Reward
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 
 LEARNED: dict[str, Any] = {
@@ -85,8 +86,9 @@ def test_a_policy_for_another_federation_is_refused(
 def test_it_learns_what_is_cheap() -> None:
     """A federation of numbers: accuracy is always the same, so small batches pay."""
     settings = FedGraphSettings(
-        sampler="ddpg", batch=100, layers=1, target_accuracy=0.5, learn_steps=1, warm_up=2
-    )
+        sampler="ddpg", batch=100, layers=1, target_accuracy=0.5, learn_steps=1, warm_up=2,
+        profile="random", penalty=0.3, episodes=16, episode_rounds=25,
+    )  # fmt: skip
     policy = SamplingPolicy(["a", "b"], settings, seed=0)
     rng = np.random.default_rng(0)
 
@@ -94,7 +96,7 @@ def test_it_learns_what_is_cheap() -> None:
         return sum(one["batch"] / 100 + one["keep"][0] for one in policies.values())
 
     for at in range(20):
-        policy.profiled({"w": rng.normal(size=30)}, round_of(policy.random(at)))
+        policy.profiled({"w": rng.normal(size=30)}, round_of(policy.profile(at)))
     policy.end_profile()
     weights = {"w": np.zeros(30)}
     costs = []
@@ -111,7 +113,7 @@ def test_it_learns_what_is_cheap() -> None:
 
 def test_the_actor_of_the_best_episode_is_kept() -> None:
     settings = FedGraphSettings(
-        sampler="ddpg", batch=100, layers=1, warm_up=1, noise=0.02, judged=0
+        sampler="ddpg", batch=100, layers=1, warm_up=1, noise=0.02, judged=0, profile="random"
     )
     policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
     rng = np.random.default_rng(0)
@@ -148,21 +150,24 @@ def played(policy: Any, accuracy: float, rounds: int = 4) -> list[dict[str, Any]
 
 def profiled(**settings: Any) -> Any:
     about = FedGraphSettings(
-        sampler="ddpg", batch=100, layers=1, episode_rounds=4, warm_up=2, episodes=6, **settings
+        sampler="ddpg", batch=100, layers=1, episode_rounds=4, warm_up=2, episodes=7, **settings
     )
     policy = SamplingPolicy(["a", "b"], about, seed=0)
     rng = np.random.default_rng(0)
     for at in range(12):
-        policy.profiled({"w": rng.normal(size=30)}, float(at))
+        policy.profiled({"w": rng.normal(size=30)}, float(at), accuracy=0.5)
     policy.end_profile()
     return policy
 
 
-@pytest.mark.parametrize("best", [3, 4, 5])
+@pytest.mark.parametrize("best", [3, 4, 5, 6])
 def test_what_is_judged_best_is_kept(best: int) -> None:
-    """Episodes 3 to 5 play the best random policy, the best actor and the last, without noise."""
+    """Episodes 3 to 6 play the best random policy, the best actor, the last, and the largest
+    samples, without noise.
+    """
     policy = profiled()
-    rows = [played(policy, 0.9 if at in (1, 2, best) else 0.5) for at in range(6)]
+    rows = [played(policy, 0.9 if at in (1, 2, best) else 0.5) for at in range(7)]
+    assert rows[6] == [{"batch": 100, "keep": [1.0]}] * 4
     drawn = policy._random("warm-up", 1)
     assert [row["batch"] for row in rows[3]] == [policy._policies(drawn)["a"]["batch"]] * 4
     weights = {"w": np.zeros(30)}
@@ -189,7 +194,7 @@ def test_an_episode_ends_and_the_state_says_how_far_it_is() -> None:
 
 
 def test_while_random_policies_are_played_only_the_critic_learns() -> None:
-    settings = FedGraphSettings(sampler="ddpg", batch=100, layers=1, warm_up=1)
+    settings = FedGraphSettings(sampler="ddpg", batch=100, layers=1, warm_up=1, episodes=16)
     policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
     rng = np.random.default_rng(0)
     for at in range(12):
@@ -210,16 +215,19 @@ def test_while_random_policies_are_played_only_the_critic_learns() -> None:
 def test_profiling_goes_from_cheap_to_dear() -> None:
     """Clients are sampled together: twenty apart would cost about the same in every round."""
     names = [f"client-{index:02}" for index in range(20)]
-    policy = SamplingPolicy(names, FedGraphSettings(sampler="ddpg", batch=100), seed=0)
-    costs = [sum(one["batch"] for one in policy.random(at).values()) / 20 for at in range(40)]
+    settings = FedGraphSettings(sampler="ddpg", batch=100, profile="random")
+    policy = SamplingPolicy(names, settings, seed=0)
+    costs = [sum(one["batch"] for one in policy.profile(at).values()) / 20 for at in range(40)]
     assert min(costs) < 15
     assert max(costs) > 85
     for at in range(5):
-        assert np.std([one["batch"] for one in policy.random(at).values()]) < 15
+        assert np.std([one["batch"] for one in policy.profile(at).values()]) < 15
 
 
 def test_the_first_episodes_keep_to_a_random_policy_each() -> None:
-    settings = FedGraphSettings(sampler="ddpg", batch=1000, layers=1, warm_up=2)
+    settings = FedGraphSettings(
+        sampler="ddpg", batch=1000, layers=1, warm_up=2, episodes=16, episode_rounds=20
+    )
     policy: Any = SamplingPolicy(["a", "b"], settings, seed=0)
     rng = np.random.default_rng(0)
     for at in range(12):
@@ -258,3 +266,15 @@ def test_profiling_fixes_the_mean_penalty() -> None:
     np.testing.assert_allclose(np.mean(penalties), 1.0)
     np.testing.assert_allclose(Reward.profiled(128, 0.9, costs, 0.3).alpha, 0.3 * reward.alpha)
     assert Reward.profiled(128, 0.9, [3.0, 3.0]).alpha == 0.0
+
+
+def test_the_reward_is_relative_to_the_largest_samples() -> None:
+    reward = Reward.relative(128, [0.3, 0.6], [50.0, 70.0], penalty=0.5)
+    assert reward.of(accuracy=0.3, cost=60.0, step=0) == pytest.approx(1 - 0.5)
+    assert reward.of(accuracy=0.3, cost=6.0, step=1) == pytest.approx(128**-0.3 - 0.05)
+    assert reward.of(accuracy=0.7, cost=0.0, step=9) == pytest.approx(128**0.1)
+
+
+def test_the_profile_is_that_of_the_largest_samples() -> None:
+    policy = SamplingPolicy(["a", "b"], FedGraphSettings(sampler="ddpg", batch=100), seed=0)
+    assert policy.profile(1) == {name: {"batch": 100, "keep": [1.0, 1.0]} for name in "ab"}

@@ -149,7 +149,7 @@ def test_every_episode_starts_from_the_same_weights(small_clients: list[ClientGr
 def test_a_policy_is_judged_by_all_validation_nodes_and_no_others(
     small_clients: list[ClientGraph],
 ) -> None:
-    method = make("fedgraph", small_clients, **LEARNED)
+    method = make("fedgraph", small_clients, **LEARNED, profile="random")
     rounds(method, 1)
     whole = method._metrics(method._evaluate(method._weights, "all"), "all")
     alone = method._metrics(method._evaluate(method._weights, "val", "judge"), "val")

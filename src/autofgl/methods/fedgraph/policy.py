@@ -2,20 +2,17 @@
 
 A round of the federation is one step of the agent: it sees the weights, by
 :mod:`autofgl.sharing.across.weight_state`, says for every client i its P_i = (κ_i, p_i^(1..K)), and
-is paid by Eq. 9. Before the first episode some rounds with random policies serve to fit the axes of
-the state and to find α and β, which then stay: a policy can be kept in a file for another run.
+is paid by Eq. 9 (:mod:`autofgl.methods.fedgraph.reward`). Before the first episode some rounds
+serve to fit the axes of the state and to find Λ, α and β, which then stay: a policy can be kept in
+a file for another run.
 
-The paper's rounds never end: its critic adds the value of a next round to the last one of an
-episode, which no later round corrects, and its state does not say how far a training has come. Here
-an episode ends with its last round (``done``), and the state has t/T besides.
-
-The last episodes judge: the best random policy of the warm-up, the actor of the best episode and
-the last actor play one each, without noise and without learning, and the one with the best return
-is kept. So what is kept is no worse than the best that was drawn, as far as an episode can tell.
+The last episodes judge: the best random policy of the warm-up, the actor of the best episode, the
+last actor and the policy that samples everything play one each, without noise and without learning,
+and the one with the best return is kept. So what is kept is no worse than the best that was drawn,
+or than not to sample, as far as an episode can tell.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ import numpy.typing as npt
 
 from autofgl.errors import AutoFGLError, PayloadError, UserError
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.methods.fedgraph.reward import Reward
 from autofgl.methods.fedgraph.settings import FedGraphSettings
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.search.ddpg import DDPG, DDPGSettings
@@ -36,42 +34,17 @@ LEAST_KEPT, LEAST_BATCH = 0.02, 1 / 32
 #: How far clients lie apart from each other, and rounds of an episode, where policies are random.
 SPREAD = 0.1
 #: Says what a policy file is.
-KIND = "autofgl sampling policy 2"
+KIND = "autofgl sampling policy 3"
 #: Axes of the state; it has twice as many dimensions, the paper's 20.
 AXES = 10
-
-
-@dataclass(frozen=True)
-class Reward:
-    """The reward of a round, r = Ω^(λ - Λ) - α (δ - β) (Eq. 9); Ω is ``base`` and Λ ``target``."""
-
-    base: float
-    target: float
-    alpha: float
-    beta: float
-
-    @classmethod
-    def profiled(
-        cls, base: float, target: float, costs: Sequence[float], penalty: float = 1.0
-    ) -> "Reward":
-        """α (δ - β) is 0 in the cheapest round, and on average ``penalty`` (the paper: "close to
-        1").
-        """
-        beta = float(np.min(costs))
-        above = float(np.mean(costs)) - beta
-        return cls(base, target, penalty / above if above > 0 else 0.0, beta)
-
-    def of(self, accuracy: float, cost: float) -> float:
-        """The reward of a round with accuracy λ of W̄ and time or cost δ."""
-        return float(self.base ** (accuracy - self.target) - self.alpha * (cost - self.beta))
 
 
 class SamplingPolicy:
     """The agent, and all that stands between it and the clients, in the order of its action."""
 
     saved = (
-        "_agent", "_seen", "_costs", "_state", "_action", "_return", "_step", "_episode", "_best",
-        "_best_random", "_candidates", "_chosen", "_fixed", "_length",
+        "_agent", "_seen", "_costs", "_accuracies", "_state", "_action", "_return", "_step",
+        "_episode", "_best", "_best_random", "_candidates", "_chosen", "_fixed", "_length",
     )  # fmt: skip
 
     def __init__(self, clients: Sequence[str], settings: FedGraphSettings, seed: int) -> None:
@@ -83,6 +56,7 @@ class SamplingPolicy:
         self._reward: Reward | None = None
         self._seen: list[npt.NDArray[np.float32]] = []
         self._costs: list[float] = []
+        self._accuracies: list[float] = []
         self._state: Vector | None = None
         self._before: Vector | None = None
         self._action: Vector = np.zeros(0)
@@ -110,27 +84,31 @@ class SamplingPolicy:
             2 * AXES + settings.horizon, size, numpy_generator(seed, "ddpg"), learning
         )
 
-    def random(self, at: int) -> dict[str, Payload]:
+    def profile(self, at: int) -> dict[str, Payload]:
         """Policies of a profiling round."""
-        return self._policies(self._random("profile", at))
+        relative = self._settings.profile == "full"
+        return self._policies(self._everything if relative else self._random("profile", at))
 
-    def profiled(self, weights: Mapping[str, Any], cost: float) -> None:
+    def profiled(self, weights: Mapping[str, Any], cost: float, accuracy: float = 0.0) -> None:
         """What a profiling round led to."""
         self._seen.append(weight_vector(weights))
         self._costs.append(cost)
+        self._accuracies.append(accuracy)
 
     def end_profile(self) -> None:
-        """Fit the axes, and α and β."""
+        """Fit the axes, and Λ, α and β."""
         if not self._seen:
             raise AutoFGLError(
                 "every round of the profile was refused: the server cannot learn a policy"
             )
         settings = self._settings
         self.axes = Axes.fit(self._seen, AXES)
-        self._reward = Reward.profiled(
-            settings.omega, settings.target_accuracy, self._costs, settings.penalty
-        )
-        self._seen, self._costs = [], []
+        base, target, penalty = settings.omega, settings.target_accuracy, settings.penalty
+        if settings.profile == "full":
+            self._reward = Reward.relative(base, self._accuracies, self._costs, penalty)
+        else:
+            self._reward = Reward.profiled(base, target, self._costs, penalty)
+        self._seen, self._costs, self._accuracies = [], [], []
 
     def begin_episode(self, weights: Mapping[str, Any], length: int | None = None) -> None:
         """All clients have these weights; so many rounds are to come."""
@@ -171,7 +149,7 @@ class SamplingPolicy:
         assert self._reward is not None
         assert self._state is not None
         assert self._before is not None
-        reward = self._reward.of(accuracy, cost)
+        reward = self._reward.of(accuracy, cost, self._step)
         if not self._judging:
             over = self._settings.horizon and self._step + 1 >= self._settings.episode_rounds
             self._agent.tell(self._before, self._action, reward, self._state, done=over)
@@ -198,8 +176,9 @@ class SamplingPolicy:
             self._best_random = {"return": self._return, "action": drawn}
         self._episode += 1
         if self._judging and not self._candidates:
-            last = {"policy": self._agent.policy()}
-            self._candidates = [one for one in (self._best_random, self._best, last) if one]
+            last, everything = {"policy": self._agent.policy()}, {"action": self._everything}
+            candidates = (self._best_random, self._best, last, everything)
+            self._candidates = [one for one in candidates if one]
 
     @property
     def _judging(self) -> bool:
@@ -237,8 +216,7 @@ class SamplingPolicy:
         assert self._reward is not None
         self._settle()
         shape = {"clients": len(self._clients), "layers": self._settings.layers}
-        reward = {"alpha": self._reward.alpha, "beta": self._reward.beta}
-        scales = {"axes": self.axes.to_payload(), "reward": reward}
+        scales = {"axes": self.axes.to_payload(), "reward": self._reward.to_payload()}
         fixed = {} if self._fixed is None else {"action": self._fixed}
         return encode({"kind": KIND, **shape, "actor": self._agent.policy(), **scales, **fixed})
 
@@ -275,21 +253,19 @@ class SamplingPolicy:
         """Everything between two rounds."""
         state = saved_state(self, self.saved)
         if self.axes is not None and self._reward is not None:
-            state |= {"axes": self.axes.to_payload()}
-            state |= {"alpha": self._reward.alpha, "beta": self._reward.beta}
+            state |= {"axes": self.axes.to_payload(), "reward": self._reward.to_payload()}
         return state
 
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken."""
         restore_state(self, self.saved, state)
         if "axes" in state:
-            self._take_scales(state["axes"], {name: state[name] for name in ("alpha", "beta")})
+            self._take_scales(state["axes"], state["reward"])
 
     def _take_scales(self, axes: Payload, reward: Payload) -> None:
-        """Axes, α and β that were fitted before."""
-        settings = self._settings
+        """Axes, Λ, α and β that were fitted before."""
         self.axes = Axes.from_payload(axes)
-        self._reward = Reward(settings.omega, settings.target_accuracy, **reward)
+        self._reward = Reward(base=self._settings.omega, **reward)
 
     def _settle(self) -> None:
         """Learning is over: act as the best that was judged from here on, or as the best actor."""
@@ -297,6 +273,11 @@ class SamplingPolicy:
         if kept:
             self._play(kept)
             self._best, self._chosen, self._best_random = {}, {}, {}
+
+    @property
+    def _everything(self) -> Vector:
+        """The largest mini-batches and all neighbors."""
+        return np.ones(len(self._clients) * (self._settings.layers + 1))
 
     def _random(self, *name: str | int) -> Vector:
         """One policy for all clients, give or take.

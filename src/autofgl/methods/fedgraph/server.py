@@ -291,7 +291,7 @@ class FedGraph(Method):
             fixed: Payload = {"batch": batch, "keep": settings.keep_by_layer}
             return dict.fromkeys(self.clients.names, fixed)
         if self._phase == "profile":
-            return policy.random(self.round)
+            return policy.profile(self.round)
         if fresh:
             training = self._phase == "train"
             length = self.settings.rounds if training else self.settings.episode_rounds
@@ -301,7 +301,8 @@ class FedGraph(Method):
     def _learn(self, policy: SamplingPolicy, moments: Any, clients: int, delta: float) -> Row:
         """The policy's turn after a round (Algorithm 4, lines 9 to 14)."""
         if self._phase == "profile":
-            policy.profiled(self._weights, delta)
+            relative = self.settings.profile == "full"
+            policy.profiled(self._weights, delta, self._score() if relative else 0.0)
             return {}
         policy.observe(self._weights, moments, clients)
         if self._phase == "train":

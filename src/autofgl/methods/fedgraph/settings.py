@@ -60,28 +60,32 @@ class FedGraphSettings(ClientsSettings, TrainSettings):
     """fastgcn: nodes sampled per convolution"""
     policy: str = ""
     """ddpg: file with a policy that was learned before; else it is learned"""
-    episodes: Count = 16
+    episodes: Count = 12
     """ddpg: trainings to learn from"""
-    episode_rounds: Count = 25
+    episode_rounds: Count = 40
     """ddpg: rounds of each of them"""
-    profile_rounds: int = Field(25, ge=2)
-    """ddpg: rounds with random policies before the first of them"""
-    warm_up: Whole = 8
+    profile_rounds: int = Field(40, ge=2)
+    """ddpg: rounds before the first of them, from which scales of state and reward are taken"""
+    profile: Literal["full", "random"] = "full"
+    """ddpg: policies of these rounds. full: the largest samples; the reward is relative to them, Λ
+    in each round to their accuracy in the same round, the penalty to their cost; random: as in the
+    paper, where the target accuracy is given and the penalty is that of random policies"""
+    warm_up: Whole = 4
     """ddpg: first episodes, each with a random policy of its own; half of all at most"""
-    judged: Whole = 3
+    judged: Whole = 4
     """ddpg: last episodes, which play without noise what is to be kept: the best random policy of
-    the warm-up, the actor of the best episode, the last actor; 0: that of the best episode is kept,
-    by a return with noise"""
+    the warm-up, the actor of the best episode, the last actor, the largest samples; 0: the actor of
+    the best episode is kept, by a return with noise"""
     horizon: bool = True
     """ddpg: episodes end, and the state says how much of one is over; false: as in the paper, where
     every round is followed by another"""
     target_accuracy: Share = 0.9
-    """ddpg: accuracy Λ that the reward aims at (Eq. 9)"""
+    """ddpg: accuracy Λ that the reward aims at (Eq. 9), with profile=random"""
     omega: float = Field(128.0, gt=1)
     """ddpg: base Ω of the reward (Eq. 9)"""
-    penalty: Positive = 0.3
-    """ddpg: penalty α(δ-β) of a random policy on average; the paper has about 1, with which a
-    policy saves still more and gives up accuracy for it"""
+    penalty: Positive = 0.5
+    """ddpg: penalty α(δ-β) of the largest samples, or with profile=random of a random policy on
+    average; the paper has about 1 for the latter"""
     delta: Literal["cost", "time"] = "cost"
     """ddpg: δ of the reward: sampled edges times width, the same in every run, or seconds"""
     noise: float = Field(0.3, ge=0.02)
