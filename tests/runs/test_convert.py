@@ -11,6 +11,7 @@ import autofgl
 from autofgl.cli import main
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
+from autofgl.nn.conv import CONVOLUTIONS
 from autofgl.nn.models.networks import MODELS, build_network
 from autofgl.nn.models.spec import SEARCHED_FAMILY, ModelSpec, NetworkSpec, SearchedSpec
 from autofgl.runs.convert import TOLERANCE, convert_model
@@ -23,7 +24,7 @@ SPECS: dict[str, NetworkSpec] = {
 }
 SPECS |= {
     kind: SearchedSpec(f"tanh | {kind}<0 gcn<1 | identity", in_features=5, classes=3, hidden=8)
-    for kind in ("feast", "gen", "gmm")
+    for kind in CONVOLUTIONS.keys() - MODELS.keys()
 }
 
 
@@ -136,6 +137,42 @@ def test_every_network_has_equal_scores(name: str, form: str, tmp_path: Path) ->
     assert done.path.stat().st_size > 1000
     assert done.difference <= TOLERANCE
     assert done.weighted == (name == "gcn")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["onnx", "torch"])
+def test_a_mean_of_networks_has_equal_scores(
+    form: str, tmp_path: Path, small_clients: list[ClientGraph]
+) -> None:
+    if form == "onnx":
+        pytest.importorskip("onnxscript")
+        pytest.importorskip("onnxruntime")
+    specs = {name: ModelSpec(name, in_features=36, classes=3, hidden=8) for name in ("gcn", "sage")}
+    networks = {
+        name: {
+            key: value.numpy()
+            for key, value in build_network(spec, torch.Generator().manual_seed(1))
+            .state_dict()
+            .items()
+        }
+        for name, spec in specs.items()
+    }
+    mean = {"members": ["gcn", "sage"], "temperatures": [0.5, 2.0]}
+    mean |= {"shifts": [[], [0.5, -0.5, 0.0]]}
+    info = {"normalize_features": "unit", "ensembles": {"bank": mean}}
+    info["scalings"] = {"gcn": "unit", "sage": False}
+    described = {name: spec.to_json() for name, spec in specs.items()}
+    save_models(tmp_path, networks, described["gcn"], info, described)
+    done = convert_model(tmp_path, form, client="bank")
+    assert done.path.stem == "model-bank"
+    assert done.difference <= TOLERANCE
+    if form == "torch":
+        program = torch.export.load(done.path).module()
+        data = small_clients[0].to_pyg()
+        with torch.no_grad():
+            theirs = program(data.x, data.edge_index)
+        expected = autofgl.predict(tmp_path, small_clients[0], "bank").probabilities
+        assert np.allclose(theirs.softmax(1).numpy(), expected, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -30,13 +30,13 @@ def export_command(
     ] = None,
 ) -> None:
     """Export a run's network, checked against the original, with a model card beside it."""
-    from autofgl.runs.export import read_description
+    from autofgl.runs.export import model_names, read_description
     from autofgl.runs.folder import RunFolder
 
     if format_ not in _FORMATS:
         raise unknown_name("format", format_, _FORMATS)
     RunFolder.open(folder).read_result()
-    names = read_description(folder)["models"]
+    names = model_names(read_description(folder))
     if client is not None and client not in names:
         raise UserError(f"no model '{client}': choose one of {', '.join(names) or 'none'}")
 

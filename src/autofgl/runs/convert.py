@@ -17,12 +17,10 @@ import numpy as np
 
 from autofgl.atomic import write_bytes
 from autofgl.errors import UserError, one_line
-from autofgl.runs.export import load_network, read_description
+from autofgl.runs.export import load_members, read_description
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from autofgl.nn.models.base import GNN
+    from torch import Tensor, nn
 
 #: What the formats are called, and their files' endings.
 FORMATS = {"onnx": ".onnx", "torch": ".pt2"}
@@ -69,14 +67,21 @@ def convert_model(
     description = read_description(folder)
     if form == "onnx":
         _check_installed()
-    network = load_network(folder, client)
+
+    from autofgl.nn.models.mean import mean_of
+    from autofgl.nn.portable import PortableNetwork
+
+    networks, mean = load_members(folder, client)
+    network = mean_of(networks, mean)
     name = "model" if client is None else f"model-{client}"
     path = out or folder / "export" / f"{name}{FORMATS[form]}"
     weighted = weighted or bool(description.get("weighted", False))
     write = _onnx if form == "onnx" else _torch_program
     with _quiet():
-        data, run = write(network, weighted)
-        difference = _largest_difference(network, run, weighted)
+        portable = mean_of([PortableNetwork(one, weighted) for one in networks], mean)
+        width = networks[0].spec.in_features
+        data, run = write(_program(portable.eval(), width, weighted), weighted)
+        difference = _largest_difference(network, run, width, weighted)
     if not difference <= TOLERANCE:
         wrong = f"its scores as {form} differ by {difference:.1e} of the largest"
         raise UserError(f"this network is not exported: {wrong}, more than {TOLERANCE:g}")
@@ -93,14 +98,11 @@ def _check_installed() -> None:
             raise UserError(f"--format onnx needs {package}: {way}") from error
 
 
-def _program(network: "GNN", weighted: bool) -> Any:
-    """The network as torch traces it, for any numbers of nodes and edges."""
+def _program(module: "nn.Module", width: int, weighted: bool) -> Any:
+    """A network as torch traces it, for any numbers of nodes and edges."""
     import torch
 
-    from autofgl.nn.portable import PortableNetwork
-
-    module = PortableNetwork(network, weighted).eval()
-    inputs = _inputs(network, 11, 30, weighted)
+    inputs = _inputs(width, 11, 30, weighted)
     nodes, edges = torch.export.Dim("nodes", min=2), torch.export.Dim("edges", min=2)
     shapes: tuple[Any, ...] = ({0: nodes}, {1: edges}, *(({0: edges},) if weighted else ()))
     try:
@@ -113,24 +115,26 @@ def _program(network: "GNN", weighted: bool) -> Any:
         raise UserError(f"torch.export does not follow this network: {reason}") from error
 
 
-def _torch_program(network: "GNN", weighted: bool) -> "tuple[bytes, Callable[..., Tensor]]":
+def _torch_program(
+    program: Any,
+    weighted: bool,  # noqa: ARG001
+) -> "tuple[bytes, Callable[..., Tensor]]":
     import io
 
     import torch
 
     buffer = io.BytesIO()
-    torch.export.save(_program(network, weighted), buffer)
+    torch.export.save(program, buffer)
     buffer.seek(0)
     again: Callable[..., Tensor] = torch.export.load(buffer).module()
     return buffer.getvalue(), again
 
 
-def _onnx(network: "GNN", weighted: bool) -> "tuple[bytes, Callable[..., Tensor]]":
+def _onnx(program: Any, weighted: bool) -> "tuple[bytes, Callable[..., Tensor]]":
     import onnxruntime
     import torch
 
     names = ["x", "edge_index", *(["edge_weight"] if weighted else [])]
-    program = _program(network, weighted)
     try:
         converted = torch.onnx.export(
             program, input_names=names, output_names=["scores"], opset_version=_OPSET,
@@ -150,23 +154,25 @@ def _onnx(network: "GNN", weighted: bool) -> "tuple[bytes, Callable[..., Tensor]
     return data, run
 
 
-def _inputs(network: "GNN", nodes: int, edges: int, weighted: bool) -> "tuple[Tensor, ...]":
+def _inputs(width: int, nodes: int, edges: int, weighted: bool) -> "tuple[Tensor, ...]":
     """A graph that is the same every time, with repeated edges, self loops and lone nodes."""
     import torch
 
     rng = np.random.default_rng(nodes)
-    x = torch.tensor(rng.normal(size=(nodes, network.spec.in_features)), dtype=torch.float32)
+    x = torch.tensor(rng.normal(size=(nodes, width)), dtype=torch.float32)
     index = torch.tensor(rng.integers(0, nodes - 1, size=(2, edges)), dtype=torch.int64)
     weight = (torch.tensor(rng.uniform(0.1, 2, edges), dtype=torch.float32),) if weighted else ()
     return x, index, *weight
 
 
-def _largest_difference(network: "GNN", run: "Callable[..., Tensor]", weighted: bool) -> float:
+def _largest_difference(
+    network: "nn.Module", run: "Callable[..., Tensor]", width: int, weighted: bool
+) -> float:
     import torch
 
     worst = 0.0
     for nodes, edges in _SIZES:
-        inputs = _inputs(network, nodes, edges, weighted)
+        inputs = _inputs(width, nodes, edges, weighted)
         if weighted:  # what several weighted self loops of one node weigh is our own affair
             proper = inputs[1][0] != inputs[1][1]
             inputs = (inputs[0], inputs[1][:, proper], inputs[2][proper])

@@ -79,17 +79,23 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     Raises:
         UserError: There is no model, it is damaged, or ``name`` must be given.
     """
+    networks, mean = load_members(folder, name)
+
+    from autofgl.nn.models.mean import mean_of
+
+    return mean_of([network.as_module() for network in networks], mean).eval()
+
+
+def load_members(
+    folder: str | Path, name: str | None = None
+) -> "tuple[list[GNN], dict[str, Any] | None]":
+    """The networks whose predictions a model is the mean of, and how; mostly one, without how."""
     folder = Path(folder)
     description = read_description(folder)
     chosen = _choose(model_names(description), name)
     mean = description.get("ensembles", {}).get(chosen)
-    if mean is None:
-        return load_network(folder, chosen).as_module()
-
-    from autofgl.nn.models.mean import MeanNetwork
-
-    networks = [load_network(folder, member).as_module() for member in mean["members"]]
-    return MeanNetwork(networks, mean["temperatures"], mean.get("shifts", ())).eval()
+    members = mean["members"] if mean else [chosen]
+    return [load_network(folder, member) for member in members], mean
 
 
 def model_names(description: dict[str, Any]) -> list[str]:

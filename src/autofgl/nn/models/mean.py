@@ -1,7 +1,8 @@
 """The mean of several networks' predictions, as one module."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -38,3 +39,10 @@ class MeanNetwork(nn.Module):
 def shifted(logits: Tensor, shift: Sequence[float]) -> Tensor:
     """Outputs ``[n, classes]`` with a shift of each class, if there is one."""
     return logits + logits.new_tensor(shift) if len(shift) else logits
+
+
+def mean_of(networks: Sequence[nn.Module], mean: Mapping[str, Any] | None) -> nn.Module:
+    """The mean that a run's description has of networks; without one a network as it is."""
+    if mean is None:
+        return networks[0]
+    return MeanNetwork(networks, mean["temperatures"], mean.get("shifts", ()))
