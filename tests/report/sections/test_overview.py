@@ -52,3 +52,13 @@ def test_a_method_of_somebody_else_has_a_section_too(tmp_path: Path) -> None:
     page = page_of(run)
     assert "The documentation of theirs says who learns what." in page.text
     assert "who-learns-what" in page.ids
+
+
+def test_what_the_run_was_judged_by_stands_first(tmp_path: Path) -> None:
+    metrics = {split: {"auroc": value} for split, value in (("val", 0.91), ("test", 0.9))}
+    judged = {"objective": "auroc", "metrics": metrics, "test_accuracy": 0.97}
+    text = page_of(write_run(tmp_path / "run", **judged)).text
+    places = [text.index(name) for name in ("test AUROC", "validation AUROC", "test accuracy")]
+    assert places == sorted(places)
+    plain = {"objective": "accuracy", "metrics": metrics, "test_accuracy": 0.97}
+    assert "test AUROC" not in page_of(write_run(tmp_path / "plain", **plain)).text

@@ -14,6 +14,7 @@ from autofgl.report.page import Content, Safe, element, rich_text, scroll_region
 from autofgl.report.record import Row, RunRecord, only_dicts, pairs
 from autofgl.report.sections import joining
 from autofgl.report.sections.certificate import SHOWN
+from autofgl.report.sections.predictions import objective_figures
 
 #: Main figures: key of the result, what it is called, how it is written.
 _MAIN: tuple[tuple[str, str, Format], ...] = (
@@ -61,10 +62,14 @@ def headline(run: RunRecord) -> Safe:
     entries = [(key, row.get(key)) for row in run.history for key, _, _ in _MAIN]
     latest = {key: value for key, value in entries if is_number(value)}
     figures = run.result or {"rounds": len(run.history), **latest}
-    cards = [
-        element("div", element("dt", name), element("dd", form(figures[key])), class_="card")
+    shown = {name: percent(value) for name, value in objective_figures(run).items()} | {
+        name: form(figures[key])
         for key, name, form in _MAIN
         if is_number(figures.get(key)) and not (key == "bytes_peer" and not figures[key])
+    }
+    cards = [
+        element("div", element("dt", name), element("dd", value), class_="card")
+        for name, value in shown.items()
     ]
     unfinished = "This run is not finished. What follows is its state so far."
     return element(

@@ -40,6 +40,18 @@ def predictions_section(run: RunRecord) -> Content:
     ]
 
 
+def objective_figures(run: RunRecord) -> dict[str, float]:
+    """What the run was judged by, of test and validation nodes, unless that is accuracy."""
+    objective = str(run.result.get("objective", "accuracy"))
+    if objective == "accuracy" or objective not in _NAMES:
+        return {}
+    figures = {
+        f"{_SPLITS[split]} {_NAMES[objective]}": _figures(run.result.get("metrics"), split)
+        for split in ("test", "val")
+    }
+    return {name: one[objective] for name, one in figures.items() if is_number(one.get(objective))}
+
+
 def _figures(metrics: Any, split: str) -> Mapping[str, Any]:
     figures = metrics.get(split) if isinstance(metrics, dict) else None
     return figures if isinstance(figures, dict) else {}
