@@ -264,7 +264,7 @@ def _readers(config: RunConfig, method_settings: type[BaseModel]) -> dict[str, t
     """Who reads which key in this run."""
     data: list[str] = []
     if config.dataset is not None:
-        knobs = () if config.dataset == "synthetic" else catalog.SyntheticSettings.model_fields
+        knobs = () if config.dataset in catalog.DRAWN else catalog.SyntheticSettings.model_fields
         data = [key for key in DataSettings.model_fields if key not in (*knobs, "directed")]
     elif config.graphs or config.partition == "given":
         data = ["directed"]

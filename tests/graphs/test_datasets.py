@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import autofgl
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs import datasets, downloads
-from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings
+from autofgl.graphs.catalog import DATASETS, DRAWN, SPLITS, DataSettings
 from autofgl.graphs.client_graph import ClientGraph, to_dense
 from autofgl.graphs.datasets import (
     by_fraction,
@@ -35,7 +35,7 @@ from autofgl.graphs.raw_files import PLANETOID_PARTS as PARTS
 from autofgl.runtime.client_data import masks_of
 
 HERE = Path(__file__)
-PUBLIC = sorted(set(DATASETS) - {"cora", "synthetic"})
+PUBLIC = sorted(set(DATASETS) - {"cora", *DRAWN})
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +151,13 @@ def test_synthetic_takes_its_knobs_and_splits_by_fraction() -> None:
     graph = load("synthetic", settings=DataSettings(nodes=300, classes=3, val_fraction=0.1))
     assert (graph.name, graph.num_nodes, graph.classes) == ("synthetic", 300, 3)
     assert sizes(graph) == [210, 30, 60]
+
+
+def test_a_graph_like_reddit_has_its_proportions_at_any_size() -> None:
+    graph = load("reddit-like", settings=DataSettings(nodes=3000))
+    assert (graph.name, graph.num_nodes) == ("reddit-like", 3000)
+    assert (graph.num_features, graph.classes) == (600, 41)
+    assert 2 * graph.num_links / graph.num_nodes == pytest.approx(50, rel=0.1)
 
 
 def test_split_argument_comes_before_the_setting() -> None:
@@ -335,6 +342,7 @@ def test_names_are_the_documented_ones() -> None:
     assert set(DATASETS) == {
         "cora",
         "synthetic",
+        "reddit-like",
         "planetoid:cora",
         "planetoid:citeseer",
         "planetoid:pubmed",

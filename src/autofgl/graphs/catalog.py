@@ -169,6 +169,11 @@ DATASETS: dict[str, Dataset] = {
         "2,000 nodes, about 10,000 edges, 500 features, 5 classes by default",
         "fraction",
     ),
+    "reddit-like": Dataset(
+        "random graph as 'synthetic', of Reddit's size; not Reddit (--set nodes=… for less)",
+        "230,000 nodes, about 5.7 million edges, 600 features, 41 classes",
+        "fraction",
+    ),
     "planetoid:cora": Dataset(
         "Cora with Planetoid's public split",
         "2,708 nodes, 5,278 edges, 1,433 features, 7 classes",
@@ -249,6 +254,22 @@ DATASETS: dict[str, Dataset] = {
         "232,965 nodes, 57,307,946 edges, 602 features, 41 classes",
         "public",
     ),
+}
+
+
+#: Datasets that are drawn, and the knobs that they have unless a run sets others.
+DRAWN: dict[str, dict[str, Any]] = {
+    "synthetic": {},
+    "reddit-like": {
+        "nodes": 230_000,
+        "classes": 41,
+        "features": 600,
+        "degree": 50.0,
+        "homophily": 0.6,
+        "words_per_node": 30.0,
+        "topic_strength": 0.1,
+        "label_noise": 0.05,
+    },
 }
 
 

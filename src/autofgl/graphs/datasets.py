@@ -24,7 +24,7 @@ from numpy.random import Generator
 from autofgl import plugins
 from autofgl.errors import AutoFGLError, GraphError, UserError, one_line, unknown_name
 from autofgl.graphs import raw_files
-from autofgl.graphs.catalog import DATASETS, SPLITS, DataSettings, check_dataset
+from autofgl.graphs.catalog import DATASETS, DRAWN, SPLITS, DataSettings, check_dataset
 from autofgl.graphs.client_graph import (
     MASKS,
     Bools,
@@ -68,8 +68,10 @@ def load(
     kind = split or settings.split or (DATASETS[name].split if name in DATASETS else None)
     if kind is not None and kind not in SPLITS:
         raise unknown_name("split", kind, SPLITS)
-    if name == "synthetic":
-        graph = generate(settings, numpy_generator(seed, "synthetic"))
+    if name in DRAWN:
+        knobs = {key: DRAWN[name][key] for key in DRAWN[name].keys() - settings.model_fields_set}
+        drawn = settings.model_validate({**settings.model_dump(exclude_unset=True), **knobs})
+        graph = generate(drawn, numpy_generator(seed, name), name)
     elif name not in DATASETS:
         graph = _from_outside(name, seed, data_root, settings)
         kind = kind or ("public" if graph.train_mask.any() else "per-class")
