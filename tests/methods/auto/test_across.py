@@ -4,12 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import autofgl
 from autofgl.graphs.catalog import DataSettings
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.auto.look import Look
+from autofgl.methods.auto.look import Look, look_at
 from autofgl.methods.auto.portfolio import portfolio
 from autofgl.runs.export import predict_together, read_description
 from autofgl.runtime.recipe import Recipe
@@ -29,6 +30,17 @@ def cut_at_random() -> list[ClientGraph]:
 
 def ways_of(rows: list[dict[str, Any]]) -> set[str]:
     return {Recipe.parse(row["code"]).sharing for row in rows if row.get("code")}
+
+
+def test_they_come_first_where_most_neighbors_are_elsewhere(
+    cut_at_random: list[ClientGraph],
+) -> None:
+    parts = [look_at(one, True) for one in cut_at_random]
+    look = Look.of({key: np.sum([one[key] for one in parts], axis=0) for key in parts[0]})
+    ways = [Recipe.parse(row.recipe).sharing for row in portfolio(look, 5)]
+    assert ways == ["common", "alone", "across", "across", "across"]
+    few = [Recipe.parse(row.recipe).sharing for row in portfolio(replace(look, cross=0.1), 5)]
+    assert few[:3] == ["common", "alone", "common"]
 
 
 def test_neighbors_elsewhere_win_on_a_random_cut(

@@ -43,6 +43,8 @@ _FEW = 0.2
 _SKEWED = 0.05
 #: Edges between clients are worth the messages from this share of all edges on.
 _CROSSING = 0.02
+#: From this share on, they come first.
+MOSTLY_ELSEWHERE = 0.3
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,14 @@ ROWS: tuple[Proposal, ...] = (
 
 
 def portfolio(look: Look, most: int) -> list[Proposal]:
-    """The rows whose recipes race, at most so many."""
-    return [row for row in ROWS if row.when(look)][:most]
+    """The rows whose recipes race, at most so many; after the baselines those across clients, where
+    most of what a node could learn of its neighbors is elsewhere.
+    """
+    rows = [row for row in ROWS if row.when(look)]
+    if look.cross >= MOSTLY_ELSEWHERE:
+        first = (FEDAVG, LONER)
+        rows.sort(key=lambda row: row.recipe not in first and not row.recipe.startswith("across"))
+    return rows[:most]
 
 
 def other_ways(best_first: Sequence[Entry], look: Look) -> list[Recipe]:
