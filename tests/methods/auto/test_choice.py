@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from autofgl.methods.auto.candidates import Candidate, means, worth_keeping
 from autofgl.methods.auto.choice import Spread, best_of, loss_moments, posterior, preferred
-from autofgl.methods.auto.verdicts import Candidate, means, worth_keeping
+from autofgl.methods.auto.settings import AutoSettings
+from autofgl.methods.auto.verdicts import Choosing
 from autofgl.runtime.summing import COUNT_UNIT
 
 RNG = np.random.default_rng(0)
@@ -90,3 +92,14 @@ def test_means_are_of_the_best_of_each_finalist() -> None:
     assert labels[3:] == ["mean of 0+5 and 1+0 and 2+0"]
     assert means(every, 1) == []
     assert [one.label for one in worth_keeping(every)] == ["0+0", "0+5", "1+0", "2+0"]
+
+
+def test_a_mean_wins_a_tie() -> None:
+    def mean(loss: float) -> Candidate:
+        members = [["0+0", 1.0], ["1+0", 1.0]]
+        return Candidate(members, "mean", "ensemble", 0, loss, costs={"size": 2.0})
+
+    best = Candidate([["0+0", 1.0]], "0+0", "common", 0, 0.5, costs={"size": 1.0})
+    choosing = Choosing(None, AutoSettings(), [1, 100, 1], 0)  # type: ignore[arg-type]
+    assert choosing._narrowed([best, mean(0.502)], by_score=False)[1] == 1
+    assert choosing._narrowed([best, mean(0.503)], by_score=False)[1] == 0

@@ -9,7 +9,7 @@ import autofgl
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.auto.bench import Entrant
-from autofgl.methods.auto.front import costs_of, on_front, recommended, together, within
+from autofgl.methods.auto.front import costs_of, front_of, recommended, together, within
 from autofgl.methods.auto.settings import AutoSettings
 
 SCORES = [0.90, 0.89, 0.80, 0.90]
@@ -22,9 +22,10 @@ COSTS = [
 
 
 def test_who_is_on_the_front() -> None:
-    assert on_front(SCORES, COSTS, []) == [True, True, True, False]
-    assert on_front(SCORES, COSTS, ["latency"]) == [True, True, True, True]
-    assert on_front([0.5, 0.5], COSTS[:1] * 2, []) == [True, True], "equals do not beat each other"
+    assert front_of(SCORES, COSTS, [], lead=0) == [0, 1, 2]
+    assert front_of(SCORES, COSTS, ["latency"], lead=1) == [1, 0, 2, 3]
+    assert front_of(SCORES, COSTS, [], lead=3) == [3, 0, 1, 2], "the lead is shown in any case"
+    assert front_of([0.5, 0.5], COSTS[:1] * 2, [], lead=1) == [1], "of equals one"
 
 
 def test_the_cheapest_within_a_standard_error_is_recommended() -> None:

@@ -45,6 +45,11 @@ class Candidate:
     cut_short: bool = False
     costs: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a mean of several."""
+        return len(self.members) > 1
+
     def figures(self) -> dict[str, Any]:
         """For ``result.json``."""
         about = asdict(self)

@@ -12,6 +12,7 @@ times the latency.
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import le
 
 from autofgl.methods.auto.bench import Entrant
 from autofgl.methods.auto.settings import COSTS
@@ -37,8 +38,11 @@ def together(every: Sequence[Costs]) -> dict[str, float]:
     return {name: sum(one.get(name, 0.0) for one in every) for name in COSTS}
 
 
-def on_front(scores: Sequence[float], costs: Sequence[Costs], counts: Sequence[str]) -> list[bool]:
-    """Which candidates are on the Pareto front; of two that are equal in everything, both.
+def front_of(
+    scores: Sequence[float], costs: Sequence[Costs], counts: Sequence[str], lead: int
+) -> list[int]:
+    """The numbers of the candidates on the Pareto front, and the ``lead``, which comes first; of
+    those that are equal in everything, the first.
 
     Size always counts; seconds vary from run to run, and so would what is on the front by them.
     """
@@ -46,11 +50,14 @@ def on_front(scores: Sequence[float], costs: Sequence[Costs], counts: Sequence[s
     points = [
         (-score, *(one[name] for name in names)) for score, one in zip(scores, costs, strict=True)
     ]
+    order = [lead, *(at for at in range(len(points)) if at != lead)]
+    first = {points[at]: at for at in reversed(order)}
 
-    def beaten(by: tuple[float, ...], one: tuple[float, ...]) -> bool:
-        return by != one and all(a <= b for a, b in zip(by, one, strict=True))
+    def beaten(one: tuple[float, ...]) -> bool:
+        return any(by != one and all(map(le, by, one)) for by in points)
 
-    return [not any(beaten(other, one) for other in points) for one in points]
+    alone = [at for at in order if first[points[at]] == at and not beaten(points[at])]
+    return alone if lead in alone else [lead, *alone]
 
 
 def recommended(

@@ -16,7 +16,7 @@ from autofgl.methods.auto.candidates import (
     worth_keeping,
 )  # fmt: skip
 from autofgl.methods.auto.choice import Spread, best_of, moment_forms
-from autofgl.methods.auto.front import Costs, on_front, recommended, within
+from autofgl.methods.auto.front import Costs, front_of, recommended, within
 from autofgl.methods.auto.portfolio import is_common
 from autofgl.methods.auto.proof import PAIR_FORM, comparison, sentence
 from autofgl.runtime.bounds import ROUNDING, metrics_form
@@ -56,6 +56,9 @@ _OWN = Record(
 )
 #: So many means of finalists may be taken.
 KEPT_MEANS = 2
+#: A mean of several is preferred to a single finalist whose loss is lower by less than this share:
+#: the best of several on the nodes that they are compared by looks better than it is, a mean less.
+MEAN_AHEAD = 0.005
 #: Baselines in the order of the certificate.
 BASELINES = ("alone", "fedavg", "fixed")
 
@@ -104,24 +107,31 @@ class Choosing:
         by_score = self._settings.objective != "accuracy"
         mixed.sort(key=lambda one: (-one.score if by_score else 0.0, one.loss))
         candidates = [*kept, *mixed[:KEPT_MEANS]]
-        scores = [one.score for one in candidates]
-        each, counts = [one.costs for one in candidates], self._settings.counted_costs
-        shown = on_front(scores, each, counts)
-        front = [one for one, there in zip(candidates, shown, strict=True) if there]
-        if counts:
-            first = candidates[recommended(scores, each, counts, self._totals[1])]
-            able = within(each, candidates.index(first), counts)
-            candidates = [candidates[at] for at in able]
-            lead = candidates.index(first)
-        else:
-            losses = [one.loss for one in candidates]
-            lead = best_of(losses, scores, by_score)
+        candidates, lead, front = self._narrowed(candidates, by_score)
         entries = [one.members for one in candidates]
         spread = self._spread(entries, lead)
         replies = self._call("decide", spread.to_payload(), "votes")
         votes = Array((len(entries),), -ROUNDING)
         total = self._clients.total("votes", replies, "votes", {"votes": votes})
         return Chosen(candidates, lead, np.rint(total["votes"]).astype(int).tolist(), front)
+
+    def _narrowed(
+        self, candidates: list[Candidate], by_score: bool
+    ) -> tuple[list[Candidate], int, list[Candidate]]:
+        """Those that cost no more than allowed, the number of the federation's choice among them,
+        and the Pareto front of all, with that choice.
+        """
+        counts, nodes = self._settings.counted_costs, self._totals[1]
+        scores, each = [one.score for one in candidates], [one.costs for one in candidates]
+        if counts:
+            lead = recommended(scores, each, counts, nodes)
+            able = [candidates[at] for at in within(each, lead, counts)]
+        else:
+            losses = [one.loss - MEAN_AHEAD * one.loss * one.is_mean for one in candidates]
+            lead = best_of(losses, scores, by_score)
+            able = candidates
+        front = [candidates[at] for at in front_of(scores, each, counts, lead)]
+        return able, able.index(candidates[lead]), front
 
     def restock(self, entrants: Sequence[Entrant]) -> None:
         """Give the common models to clients that were away when the others kept them."""
