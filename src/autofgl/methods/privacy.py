@@ -228,17 +228,17 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
         Learns(
             "server, besides",
             "for each shape of network the training nodes of the clients that use it and the mean "
-            "length of their steps, and the training nodes by hops and teleport; the mean inner "
-            "rate; the clients' mean validation loss along the last step, by which the rate of the "
-            "next is decided, and with several `optimizers` with each; how many chromosomes each "
-            "client evaluated and how long it took; with `mode=threshold` which clients are below "
-            "it",
+            "length of their steps; the mean inner rate; the clients' summed validation losses "
+            "along the last step, by which the next is decided, and their mean losses with each way of "
+            "propagation and, if there are several, with each of the `optimizers`; how many "
+            "chromosomes each client evaluated and how long it took; with `mode=threshold` which "
+            "clients are below it",
             none="each client's configuration",
         ),
         Learns(
             "clients, besides",
             "the weights of all shapes, the share of the training nodes that uses each, the mean "
-            "length of a step, the mean inner rate, hops and teleport of the largest part, rate "
+            "length of a step, the mean inner rate, hops and teleport of the least loss, rate "
             "and optimizer of the outer step",
         ),
         Learns(

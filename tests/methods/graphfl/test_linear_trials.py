@@ -68,7 +68,7 @@ def test_a_single_training_node_supports_and_judges(small_clients: list[ClientGr
 def test_what_is_not_in_the_span_is_tried_alone(small_clients: list[ClientGraph]) -> None:
     def linear(**changed: Any) -> bool:
         search = Configurator(small_clients[0], GraphFLGASettings(**changed), 0)
-        return search.trials._is_linear(search.space.environment)
+        return search.trials.is_linear(search.space.environment)
 
     assert linear()
     for other in ({"dropout": 0.5}, {"model": "gcn"}, {"optimizer": "adam"}, {"loss": "focal"}):

@@ -24,7 +24,7 @@ from autofgl.sharing.meta.model import MetaModel
 from autofgl.sharing.meta.sharing import MetaClient
 
 #: What a search depends on that changes from round to round.
-_SEARCH = ("round", "blocks", "weights", "drift", "common", "class_weights", "searcher")
+_SEARCH = ("round", "blocks", "weights", "drift", "advised", "common", "class_weights", "searcher")
 
 
 class SelfConfiguredClient(MetaClient):
@@ -41,7 +41,8 @@ class SelfConfiguredClient(MetaClient):
         self._active: Chromosome = {}
         self._blocks: Arrays = {}
         self._before: Arrays = {}
-        self._votes = np.zeros(len(SCALES))
+        self._advised: Chromosome = self._space.environment
+        self._ways = [0.0] * len(self._space.propagations)
         self._tried = np.zeros(len(self._space.optimizers))
         self._weights: list[float] = []
         self._lengths: list[float] = []
@@ -69,15 +70,22 @@ class SelfConfiguredClient(MetaClient):
         self._lengths = advice["lengths"]
         self._search.common = dict(advice["common"])
         advised = advice["inner_lr"], advice["propagation"]
-        own = self._chosen or self._space.like(self._space.shapes[advice["shape"]], *advised)
-        self._configure({**own, **self._search.common})
+        self._advised = self._space.like(self._space.shapes[advice["shape"]], *advised)
+        self._configure({**(self._chosen or self._advised), **self._search.common})
         self.local.load_weights(take(self._blocks, self._space.parts_of(self._active)))
+
+    def figures(self, payload: Payload) -> dict[str, Any]:
+        """As in GraphFL, and the vote on how far the last step should have gone."""
+        figures = super().figures(payload)
+        if self._private or not figures:
+            return figures
+        return {**figures, "votes": self._vote() / max(payload["totals"][1], 1)}
 
     def learn(self, payload: Payload) -> float:
         """Train for a round, with a search before or beside it as the mode has it."""
         at, mode = payload["round"], self.settings.mode
         self._chosen = self._active  # from now on its own affair
-        self._vote()
+        self._tried[:] = 0.0
         again = mode == "continuous" and self._search.possible
         if again:
             trained = self._evolve(at)  # changes self.local
@@ -106,8 +114,6 @@ class SelfConfiguredClient(MetaClient):
         length = distance(before, trained)
         shapes, lengths = np.zeros((2, len(self._space.shapes)), np.float32)
         shapes[index], lengths[index] = 1.0, length
-        ways = np.zeros(len(self._space.propagations), np.float32)
-        ways[self._space.propagation_of(self._active)] = 1.0
         rate = math.log(self.local.settings.inner_lr / self.settings.inner_lr)
         blocks = put(self._equal_step(before, trained, length), parts, self._space.sizes)
         return {
@@ -115,8 +121,9 @@ class SelfConfiguredClient(MetaClient):
             "shapes": shapes,
             "lengths": lengths,
             "log_rate": np.array(rate, np.float32),
-            "propagations": ways,
-            "votes": np.array(self._votes, np.float32),
+            "ways": np.array(
+                [bounded(loss + 2.0) if loss else 0.0 for loss in self._ways], np.float32
+            ),
             "tried": np.array(self._tried, np.float32),
         }
 
@@ -159,6 +166,7 @@ class SelfConfiguredClient(MetaClient):
             "searcher": self._search.state(),
             "common": self._search.common,
             "blocks": self._blocks,
+            "ways": self._ways,
         }
         if self._job is not None:
             message = self._job.message
@@ -168,6 +176,7 @@ class SelfConfiguredClient(MetaClient):
     def load_state(self, state: Payload) -> None:
         """Take up where :meth:`state` was taken; a search that ran begins again."""
         self._search.common, self._blocks = dict(state["common"]), dict(state["blocks"])
+        self._ways = list(state["ways"])
         self._configure(state["active"])
         self.local.load_state(state["local"])
         self._chosen = state["chosen"] or None
@@ -202,6 +211,7 @@ class SelfConfiguredClient(MetaClient):
         now = self._situation(at)
         winner = self._search.evolve(now)
         self._try_optimizers(winner.chromosome, now)
+        self._ways = winner.ways
         self._note |= {"trials": winner.trials, "seconds": winner.seconds}
         self._chosen = winner.chromosome
         self._configure(winner.chromosome)
@@ -212,21 +222,22 @@ class SelfConfiguredClient(MetaClient):
         drift = None
         if self._before and self.settings.horizon > 1:
             drift = {name: value - self._before[name] for name, value in self._blocks.items()}
-        return Situation(at, self._blocks, self._weights, drift)
+        return Situation(at, self._blocks, self._weights, drift, self._advised)
 
-    def _vote(self) -> None:
-        """Evaluate the own network along the last move of the average (votes.py)."""
-        self._tried[:] = self._votes[:] = 0.0
-        if not (self._before and self._search.common and self.local.val_nodes):
-            return
+    def _vote(self) -> Any:
+        """Summed losses of the own network along the last move of the average (votes.py)."""
+        local = self.local
+        if not (self._seen and self._before and self._search.common and local.val_nodes):
+            return np.zeros(len(SCALES))
 
         def loss(weights: Weights) -> float:
-            self.local.load_weights(weights)
-            return Metrics.of(self.local.evaluate()).val_loss
+            local.load_weights(weights)
+            return Metrics.of(local.evaluate()).val_loss
 
-        parts, now = self._space.parts_of(self._active), self.local.weights()
-        self._votes = line_losses(take(self._before, parts), now, loss)
-        self.local.load_weights(now)
+        now = local.weights()
+        losses = line_losses(take(self._before, self._space.parts_of(self._active)), now, loss)
+        local.load_weights(now)
+        return losses * local.val_nodes
 
     def _try_optimizers(self, winner: Chromosome, now: Situation) -> None:
         """What the winner would be worth with each optimizer, if there is a choice."""
@@ -269,4 +280,5 @@ class SelfConfiguredClient(MetaClient):
             return
         self._search.load_population_state(reply["population"])
         self._chosen = reply["chromosome"]
+        self._ways = reply["ways"]
         self._note |= {"trials": reply["trials"], "seconds": reply["seconds"]}

@@ -88,11 +88,18 @@ def answer_search(task: bytes, canceled: Callable[[], bool]) -> bytes:
     trials = configurator.trials
     trials.loss = trials.loss.with_weights(message.get("class_weights", ()))
     configurator.common = message["common"]
-    now = Situation(message["round"], message["blocks"], message["weights"], message.get("drift"))
+    now = Situation(
+        message["round"],
+        message["blocks"],
+        message["weights"],
+        message.get("drift"),
+        message.get("advised"),
+    )
     winner = configurator.evolve(now, canceled)
     return encode(
         {
             "chromosome": winner.chromosome,
+            "ways": winner.ways,
             "population": configurator.population_state(),
             "trials": winner.trials,
             "seconds": winner.seconds,

@@ -26,7 +26,7 @@ import numpy as np
 from autofgl.federation.payload import Payload
 from autofgl.methods.graphfl.client import SelfConfiguredClient
 from autofgl.methods.graphfl.configurations import Configurations, merge, take
-from autofgl.methods.graphfl.votes import SCALES, decide, shared_genes
+from autofgl.methods.graphfl.votes import LEAST, SCALES, decide, farther, shared_genes
 from autofgl.nn.models.spec import ModelSpec
 from autofgl.runtime.bounds import ROUNDING
 from autofgl.runtime.clients import Clients
@@ -59,7 +59,7 @@ NOTE = Record({"trials": WHOLE, "seconds": SECONDS, "below": Truth()}, frozenset
 class SelfConfiguredServer(MetaServer):
     """Averages networks that differ, advises those that never trained, counts trials."""
 
-    saved = (*MetaServer.saved, "_advice", "_changing", "trials")
+    saved = (*MetaServer.saved, "_advice", "_changing", "_ways", "_last", "trials")
     round_fields: ClassVar = {"note": NOTE}
     conclude_fields: ClassVar = {
         "own": OWN.having(unadapted=METRICS, configuration=Named(Scalar())),
@@ -69,6 +69,9 @@ class SelfConfiguredServer(MetaServer):
         super().__init__(clients, settings, seed)
         self._advice: Payload = {}
         self._changing: set[str] = set()
+        self._ways: list[float] = []
+        self._line: list[float] = []
+        self._last: Weights = {}
         self._train_nodes = 0
         self.trials = 0
 
@@ -92,12 +95,18 @@ class SelfConfiguredServer(MetaServer):
         by_shape = Array((len(self._space.shapes),), -ROUNDING)
         numbers: dict[str, Form] = {"shapes": by_shape, "lengths": by_shape, "log_rate": Array(())}
         sizes = {
-            "propagations": len(self._space.propagations),
-            "votes": len(SCALES),
+            "ways": len(self._space.propagations),
             "tried": len(self._space.optimizers),
         }
         numbers |= {name: Array((size,), -ROUNDING) for name, size in sizes.items()}
         return {**super().update_forms(), **numbers}
+
+    def figure_forms(self, most: float) -> dict[str, Form]:
+        """As in GraphFL, and the vote."""
+        forms = super().figure_forms(most)
+        return (
+            forms if self.clients.private else {**forms, "votes": Array((len(SCALES),), -ROUNDING)}
+        )
 
     def center(self) -> None:
         """Networks that differ cannot be compared."""
@@ -116,8 +125,9 @@ class SelfConfiguredServer(MetaServer):
         return {name: {**own, "evolve": name in self._changing} for name, own in each.items()}
 
     def judge(self, figures: Mapping[str, Any], totals: list[int]) -> tuple[Row, Metrics]:
-        """As in GraphFL."""
+        """As in GraphFL; the vote is counted when the update is there."""
         self._train_nodes = totals[0]
+        self._line = np.asarray(figures.get("votes", ())).tolist()
         return super().judge(figures, totals)
 
     def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:
@@ -147,22 +157,41 @@ class SelfConfiguredServer(MetaServer):
         shares = [float(value) for value in update["shapes"]]
         if sum(shares) < least:
             return 0.0
-        self.weights = merge(update, shares, self._space.parts, self.weights, least)
+        before = self.weights
+        self.weights = merge(update, shares, self._space.parts, before, least)
+        back = farther(self._line) - 1
+        if self._last and back:
+            self.weights = {
+                name: value + back * (before[name] - self._last[name])
+                for name, value in self.weights.items()
+            }
+        self._last = before
         log_rate = float(update["log_rate"]) / share
         rate = self.settings.inner_lr * math.exp(min(max(log_rate, -_LARGEST), _LARGEST))
         lengths = zip(update["lengths"], shares, self._advice["lengths"], strict=True)
         self._advice = {
             **self._advice,
             "shape": int(np.argmax(shares)),
-            "propagation": int(np.argmax(update["propagations"])),
+            "propagation": self._way(np.asarray(update["ways"]), share),
             "inner_lr": rate,
             "shares": (np.array(shares) / sum(shares)).tolist(),
             "lengths": [float(sum_) / of if of >= least else last for sum_, of, last in lengths],
         }
         if self.settings.common_rate:
-            votes = (np.asarray(update[key]).tolist() for key in ("votes", "tried"))
-            self._advice["common"] = decide(self._space, self._advice["common"], *votes)
+            tried = np.asarray(update["tried"]).tolist()
+            self._advice["common"] = decide(self._space, self._advice["common"], self._line, tried)
         return float(np.float32(update["query_loss"] / share))
+
+    def _way(self, losses: Any, share: float) -> int:
+        """Hops and teleport with the least losses of all clients, over the last rounds: as many as
+        it takes until all have voted about twice.
+        """
+        if losses.min() / share > LEAST:
+            now = (losses - losses.mean()) / share
+            before = np.array(self._ways) if self._ways else now
+            keep = 1 - self.settings.participation / 2
+            self._ways = (keep * before + (1 - keep) * now).tolist()
+        return int(np.argmin(self._ways)) if self._ways else int(self._advice["propagation"])
 
     @property
     def inner_lr(self) -> float:

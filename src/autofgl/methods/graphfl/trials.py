@@ -46,13 +46,14 @@ _FEWEST = 4
 class Situation(NamedTuple):
     """What trials of a round depend on: its number, the global blocks, what an average leaves of a
     client's training by shape (:func:`~autofgl.methods.graphfl.steps.weights_by_shape`), and how
-    the last average moved the blocks, if that is known.
+    the last average moved the blocks, if that is known; the federation's choice.
     """
 
     at: int
     blocks: Arrays
     weights: Sequence[float]
     drift: Arrays | None = None
+    advised: Chromosome | None = None
 
 
 class Trials:
@@ -88,7 +89,7 @@ class Trials:
         new = {
             key: one for key, one in zip(keys, chromosomes, strict=True) if key not in self._known
         }
-        together = {key: one for key, one in new.items() if self._is_linear(one)}
+        together = {key: one for key, one in new.items() if self.is_linear(one)}
         if together:
             losses = self.linear([*together.values()], now)
             self._known.update(zip(together, losses, strict=True))
@@ -207,7 +208,8 @@ class Trials:
         model.loss = self.loss
         return model
 
-    def _is_linear(self, chromosome: Chromosome) -> bool:
+    def is_linear(self, chromosome: Chromosome) -> bool:
+        """Whether it is tried together with others."""
         space = self._space
         spec, settings = space.spec_of(chromosome), space.settings_of(chromosome)
         return self._linear.suits(spec, settings, self.loss) and self._linear.possible

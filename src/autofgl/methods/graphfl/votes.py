@@ -2,7 +2,7 @@
 
 A client alone cannot tell which rate suits the average. All together can: every client evaluates
 its network on the way that the last average took, and beyond, and the sum of these losses says how
-far the average should have gone, and so how much longer or shorter the next step should be. With
+far the average should have gone: it is moved there, and the next step is longer or shorter. With
 several optimizers clients also try what they have chosen with each of them. The server sees sums
 only.
 """
@@ -20,10 +20,10 @@ from autofgl.runtime.local_model import WORST_LOSS, Weights
 from autofgl.search.space import Chromosome
 
 #: How far along the last move, which ended at 1, networks are evaluated.
-SCALES = (0.5, 0.5**0.5, 1.0, 2.0**0.5, 2.0)
+SCALES = (0.0, 0.5, 1.0, 1.5)
 
 #: Less than this is rounding of a secure sum.
-_LEAST = 1e-3
+LEAST = 1e-3
 
 
 def line_losses(before: Weights, after: Weights, loss: Callable[[Weights], float]) -> Any:
@@ -48,15 +48,21 @@ def shared_genes(space: Configurations) -> Chromosome:
     return {name: space.environment[name] for name in names}
 
 
+def farther(line: Sequence[float]) -> float:
+    """How far along the last move, which ended at 1, the average should have gone; 1 if nobody
+    voted.
+    """
+    return SCALES[int(np.argmin(line))] if max(line, default=0.0) > LEAST else 1.0
+
+
 def decide(
     space: Configurations, common: Mapping[str, Any], line: Sequence[float], tried: Sequence[float]
 ) -> Chromosome:
     """The shared genes after a vote: mean losses by scale, and by optimizer; all zero: no vote."""
     decided = dict(common)
     gene, *_ = RATE_OF[str(common["optimizer"])]
-    if max(line) > _LEAST:
-        low, high = space.rate_range(gene)
-        decided[gene] = float(min(max(common[gene] * SCALES[int(np.argmin(line))], low), high))
-    if max(tried) > _LEAST:
+    low, high = space.rate_range(gene)
+    decided[gene] = float(min(max(common[gene] * max(farther(line), 0.5), low), high))
+    if max(tried) > LEAST:
         decided["optimizer"] = space.optimizers[int(np.argmin(tried))]
     return decided

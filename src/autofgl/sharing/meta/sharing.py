@@ -227,7 +227,8 @@ class MetaServer(SharingServer):
 
     def aggregate(self, total: Mapping[str, Any], replies: Mapping[str, Payload]) -> Row:  # noqa: ARG002
         """FedAvg; the mean query loss."""
-        update = {name: value for name, value in total.items() if name != "metrics"}
+        evaluated = self.figure_forms(0.0)
+        update = {name: value for name, value in total.items() if name not in evaluated}
         return {"query_loss": self.average(update)}
 
     def average(self, update: Mapping[str, Any]) -> float:
