@@ -229,8 +229,8 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
             "server, besides",
             "for each shape of network the training nodes of the clients that use it and the mean "
             "length of their steps; the mean inner rate; the clients' summed validation losses "
-            "along the last step, by which the next is decided, and their mean losses with each way of "
-            "propagation and, if there are several, with each of the `optimizers`; how many "
+            "along the last step, by which the next is decided, and their mean losses with each "
+            "way of propagation and, if there are several, with each of the `optimizers`; how many "
             "chromosomes each client evaluated and how long it took; with `mode=threshold` which "
             "clients are below it",
             none="each client's configuration",
