@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cores
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
-QUICK |= {"families": "sgc,gcn,appnp", "margin": 0.0}
+QUICK |= {"families": "sgc,gcn,appnp"}
 
 
 def search_of(graph: ClientGraph, **changed: Any) -> tuple[Configurator, Payload]:

@@ -29,7 +29,7 @@ from federations import local_model, make, rounds, without
 
 QUICK: dict[str, Any] = {"population": 3, "iterations": 2, "inner_steps": 1, "adapt_steps": 2}
 QUICK |= {"hidden": 4, "rounds": 4, "structure_after": 0, "structure_margin": 0.0}
-QUICK |= {"families": "sgc,gcn,appnp", "margin": 0.0}
+QUICK |= {"families": "sgc,gcn,appnp"}
 
 
 def settings_of(**changed: Any) -> GraphFLGASettings:

@@ -46,7 +46,6 @@ def test_clients_of_each_group_end_with_what_theirs_needs(seed: int) -> None:
     method = make(
         "graphfl-ga", [*near, *far], seed=seed, strict=False, population=12, iterations=4,
         families="sgc", fitness="adapted", adapt="always", first_order=True, lr=1.0, horizon=1,
-        margin=0.0,
     )  # fmt: skip
     rounds(method, 6)
     found = {row["name"]: row["configuration"] for row in method.finish().per_client}

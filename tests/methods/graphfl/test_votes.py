@@ -94,7 +94,11 @@ def test_all_clients_take_the_rate_of_the_vote(
 def test_a_gene_of_each_client_if_there_is_no_vote(small_clients: list[ClientGraph]) -> None:
     quick = {"population": 4, "iterations": 1, "inner_steps": 1, "adapt_steps": 1}
     method = make(
-        "graphfl-ga", small_clients, **quick, common_rate=False, environment=False, margin=0
+        "graphfl-ga",
+        small_clients,
+        **quick,
+        common_rate=False,
+        environment=False,
     )
     rounds(method, 2)
     assert method.training.sharing._advice["common"] == {}

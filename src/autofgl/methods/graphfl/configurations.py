@@ -172,8 +172,8 @@ class Configurations:
     def propagations(self) -> tuple[tuple[int, float], ...]:
         """All pairs of hops and teleport that a chromosome may have."""
         genes = {gene.name: gene.values or () for gene in self.genes.genes}
-        own = self.environment
-        hops = {*genes.get("hops", ()), 1, own["hops"]}  # networks without a choice have one
+        own = self.full({})
+        hops = {1, *genes["hops"]} if "hops" in genes else {own["hops"]}  # without a choice: 1
         teleports = genes.get("teleport", (own["teleport"],))
         return tuple((int(h), float(t)) for h, t in itertools.product(sorted(hops), teleports))
 

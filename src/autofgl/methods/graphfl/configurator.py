@@ -78,10 +78,6 @@ class Configurator:
             searcher.tell(asked, trials.losses(expected, now, given_up))
         chromosome, loss = searcher.best
         winner = self.expected(chromosome, now.at)
-        if self._settings.margin:
-            [least] = trials.losses([common], now)
-            if least <= loss + self._chance():
-                winner, loss = common, least
         trained = trials.trained(winner, now) if math.isfinite(loss) else None
         if trained is None:
             raise AutoFGLError(f"{self._graph.name}: all configurations diverge: lower 'inner_lr'")
@@ -101,12 +97,6 @@ class Configurator:
     def _advised(self, now: Situation) -> Chromosome:
         """The federation's choice, at first the environment."""
         return self.space.full(now.advised or {})
-
-    def _chance(self) -> float:
-        """What a choice of one's own must be better by than the federation's: so many standard
-        errors of an accuracy, at most 1 / (2√n) on n validation nodes.
-        """
-        return self._settings.margin * 0.5 / math.sqrt(self._graph.val_mask.sum())
 
     def expected(self, chromosome: Chromosome, at: int) -> Chromosome:
         """What a chromosome stands for in a round: with the genes that all clients share, and at

@@ -182,9 +182,6 @@ class GraphFLGASettings(GraphFLSettings):
     structure_margin: NonNegative = 1.0
     """standard errors by which a network of another shape than the environment's must be better on
     the client's validation nodes"""
-    margin: NonNegative = 0.5
-    """standard errors by which a client's own choice must be better on its validation nodes than
-    the federation's, which is hops and teleport by vote and the mean inner rate; 0: none"""
     equal_steps: bool = True
     """all clients move the average equally far: as far as they wanted to on average in the last
     round. Otherwise those with large rates decide where it goes"""
