@@ -173,6 +173,7 @@ class _Tampering(Matcher):
         ("ask", "external", b"\0", "cannot be read"),
         ("respond", "shared_setup", 3, "is no message"),
         ("claim", "external", ["r"], "names ids that are not at"),
+        ("claim", "shared", ["c", "c", "c", "c"], "names"),
         ("place", "external", np.zeros(7, np.int64), "does not place all ids"),
         ("link", "theirs", np.zeros(1, np.int64), "tells of edges that cannot be"),
         ("count", "degree", np.zeros(9, np.int64), "does not tell the neighbors"),

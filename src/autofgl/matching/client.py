@@ -26,7 +26,7 @@ from autofgl.federation.payload import Payload, decode, encode
 from autofgl.graphs.client_graph import Boundary, ClientGraph, Ints
 from autofgl.graphs.files import load_client, replace_boundary
 from autofgl.graphs.origin import Origin, read_origin
-from autofgl.matching.intersection import Question, answer, require_library
+from autofgl.matching.intersection import Question, answer, count_asked, require_library
 from autofgl.matching.links import Links, boundary_of, incoming, unite
 from autofgl.secure.keys import KeyRing, Terms
 
@@ -89,8 +89,7 @@ class Matcher(Party):
             self._questions[peer] = {"external": Question(wanted), "shared": Question(own)}
         kind = {"directed": self._graph.directed, "weighted": self._weighted}
         return self._send("ask", {
-            peer: {**kind, **{key: one.request for key, one in questions.items()},
-                   "external_ids": len(wanted)}
+            peer: {**kind, **{key: one.request for key, one in questions.items()}}
             for peer, questions in self._questions.items()
         })  # fmt: skip
 
@@ -104,9 +103,9 @@ class Matcher(Party):
                                   "all tables with one schema")  # fmt: skip
             if self._before(peer) and message.get("shared"):
                 raise Refused(f"{peer} asks for shared ids out of turn")
-            self._asked[peer] = {"external": _count(message, "external_ids")}
-            messages[peer] = {}
+            self._asked[peer], messages[peer] = {}, {}
             for key in ("external", "shared"):
+                self._asked[peer][key] = count_asked(_bytes(message, key))
                 setup, response = answer(_bytes(message, key), self._origin.names)
                 messages[peer] |= {f"{key}_setup": setup, f"{key}_response": response}
         return self._send("respond", messages)
@@ -132,6 +131,8 @@ class Matcher(Party):
                 names = message.get(key)
                 if type(names) is not list or any(name not in place for name in names):
                     raise Refused(f"{peer} names ids that are not at {self.name}")
+                if len(names) > self._asked[peer][key]:
+                    raise Refused(f"{peer} names more ids than it has asked for")
                 self._placed[peer][key] = np.array([place[name] for name in names], np.int64)
             asked, found = self._asked[peer]["external"], len(self._placed[peer]["external"])
             self._tell(f"{peer} has asked for {asked:,} ids: {found:,} of them are here")
@@ -246,13 +247,6 @@ def _bytes(message: Mapping[str, Any], key: str) -> bytes:
     value = message.get(key)
     if type(value) is not bytes:
         raise Refused(f"'{key}' of another site is no message")
-    return value
-
-
-def _count(message: Mapping[str, Any], key: str) -> int:
-    value = message.get(key)
-    if type(value) is not int or value < 0:
-        raise Refused(f"'{key}' of another site is no number")
     return value
 
 

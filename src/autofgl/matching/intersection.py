@@ -49,6 +49,11 @@ def answer(request: bytes, ids: Sequence[str]) -> tuple[bytes, bytes]:
     return setup.SerializeToString(), response.SerializeToString()
 
 
+def count_asked(request: bytes) -> int:
+    """How many ids a question is about."""
+    return len(_parsed(_library().Request, request).encrypted_elements) if request else 0
+
+
 def require_library() -> None:
     """Refuse to begin without the library, with a ``UserError`` that says how to install it."""
     _library()
