@@ -24,7 +24,7 @@ OPEN = Policy.of(
         "methods": list(METHODS),
         "secure": list(MODES),
         "min_parties": 1,
-        "allow": ["collect_models", "share=all", "sharing=across", "mode=threshold"],
+        "allow": ["collect_models", "share=all", "sharing=across", "backward", "mode=threshold"],
     }
 ).to_text()
 

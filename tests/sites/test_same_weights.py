@@ -44,6 +44,7 @@ def sites(
         ("fedavg", "none", {"rounds": 6, "checkpoint_every": 2}),
         ("fedavg", "shares", {"rounds": 3, "aggregate": "parameters"}),
         ("fedavg", "none", {"rounds": 4, "sharing": "across", "model": "sgc", "share": "all"}),
+        ("fedavg", "none", {"rounds": 3, "sharing": "across", "model": "gat", "backward": True}),
         ("fl-agcns", "none", SEARCH),
         ("fedgraph", "none", {"rounds": 3}),
         *(

@@ -16,7 +16,7 @@ from autofgl.graphs.cut import pool
 from autofgl.methods.catalog import find_method
 from autofgl.nn.features import InputFeatures
 from autofgl.nn.models.networks import empty_network
-from autofgl.nn.models.spec import spec_from_json
+from autofgl.nn.models.spec import FAMILIES, spec_from_json
 from autofgl.nn.structure import Structure
 from autofgl.runtime.outcome import Outcome
 from autofgl.secure.keys import KeyRing
@@ -176,9 +176,15 @@ def test_stale_rows_save_exchanges(clients: list[ClientGraph]) -> None:
     assert outcome.test_accuracy == pytest.approx(uncut_accuracy(clients, outcome), abs=1e-9)
 
 
-@pytest.mark.parametrize("model", NETWORKS)
+EVERY = [name for name in FAMILIES if name != "sfgnn"]
+
+
+@pytest.mark.parametrize(
+    ("model", "backward"),
+    [*((name, False) for name in EVERY), *((name, True) for name in ("gcn", "appnp", "gat"))],
+)
 def test_features_labels_and_edges_never_travel(
-    clients: list[ClientGraph], model: str, monkeypatch: pytest.MonkeyPatch
+    clients: list[ClientGraph], model: str, backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is sealed are node numbers once, and then rows of the network's own widths."""
     seal, texts = KeyRing.seal, []
@@ -195,9 +201,11 @@ def test_features_labels_and_edges_never_travel(
         clients,
         **SMALL,
         model=model,
+        backward=backward,
         observer=lambda _direction, _party, op, payload: seen.append((op, payload)),
     )
     rounds(method, 1)
+    exchanges = parties(method)[clients[0].name].sharing.exchanges
     method.federation.close()
     graphs = {graph.name: graph for graph in clients}
     for sender, receiver, tag, text in texts:
@@ -205,8 +213,10 @@ def test_features_labels_and_edges_never_travel(
         if tag == "meet":
             assert sent.max() < graphs[receiver].num_nodes
             continue
-        ends = graphs[receiver].boundary
-        theirs = ends.owner == ends.owners.index(sender)
+        back = int(tag.rpartition("-")[2]) >= exchanges
+        knows, owner = (sender, receiver) if back else (receiver, sender)
+        ends = graphs[knows].boundary
+        theirs = ends.owner == ends.owners.index(owner)
         width = len(sent) // len(np.unique(ends.remote[theirs]))
         rows = sent.reshape(-1, width)
         assert width < graphs[sender].num_features
@@ -230,13 +240,17 @@ def test_a_client_sends_each_peer_only_nodes_that_they_share_an_edge_with(
     method.federation.close()
 
 
-def test_a_client_lost_in_an_exchange_is_remembered(clients: list[ClientGraph]) -> None:
-    method = make("fedavg", clients, **{**SMALL, "rounds": 4}, model="appnp")
+@pytest.mark.parametrize(("backward", "at"), [(False, 4), (True, 4), (True, 14)])
+def test_a_client_lost_in_an_exchange_is_remembered(
+    clients: list[ClientGraph], backward: bool, at: int
+) -> None:
+    settings = {**SMALL, "rounds": 4, "model": "appnp", "backward": backward}
+    method = make("fedavg", clients, **settings)
     rounds(method, 2)
     lost = parties(method)[clients[1].name]
 
     def die(op: str, payload: Payload) -> None:
-        if op == "exchange" and payload["round"] == 3 and payload["exchange"] == 4:
+        if op == "exchange" and payload["round"] == 3 and payload["exchange"] == at:
             raise SystemExit
 
     intercept(lost, die)
@@ -250,17 +264,20 @@ def test_a_client_lost_in_an_exchange_is_remembered(clients: list[ClientGraph]) 
     assert 0 < outcome.test_accuracy <= 1
 
 
-@pytest.mark.parametrize("secure", ["none", "shares"])
+@pytest.mark.parametrize(
+    ("secure", "backward"), [("none", False), ("none", True), ("shares", True)]
+)
 def test_a_client_that_comes_back_with_nothing_goes_on(
-    clients: list[ClientGraph], secure: str
+    clients: list[ClientGraph], secure: str, backward: bool
 ) -> None:
     """It takes weights and moments from another client, and is sent all rows again."""
-    undisturbed = make("fedavg", clients, secure=secure, **SMALL)
+    settings = {**SMALL, "backward": backward}
+    undisturbed = make("fedavg", clients, secure=secure, **settings)
     rounds(undisturbed, 3)
-    method = make("fedavg", clients, secure=secure, **SMALL)
+    method = make("fedavg", clients, secure=secure, **settings)
     rounds(method, 2)
     method.before_checkpoint()
-    fresh = make("fedavg", clients, secure=secure, **SMALL)
+    fresh = make("fedavg", clients, secure=secure, **settings)
     gone = parties(method)[clients[1].name]
     gone.load_state(parties(fresh)[clients[1].name].state())
     assert not any(bool(rows.any()) for rows in gone.sharing._structure.rows.values())
