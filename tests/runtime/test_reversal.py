@@ -143,6 +143,15 @@ class TestCheck:
                 named = check.observe({"a": slope}, {"a": 1 - slope[0] * at}, step, gradients=True)
             assert named == found
 
+    @pytest.mark.parametrize(("slope", "found"), [(0.01, ["a"]), (0.001, [])])
+    def test_a_loss_at_rest_says_nothing(self, slope: float, found: list[str]) -> None:
+        """As with a sigmoid at the output: the loss stays near its first one, and drifts a bit."""
+        check, step, named = ReversalCheck(), np.array([1.0]), []
+        for at in range(WINDOW + 1):
+            sent, loss = np.array([slope]), 1 - slope * at
+            named = check.observe({"a": sent}, {"a": loss}, step, gradients=True)
+        assert named == found
+
     def test_one_round_that_fits_clears(self) -> None:
         pairs = [[1.0, -1.0]] * WINDOW
         assert is_reversed(pairs)

@@ -19,7 +19,9 @@ to the client's own, turns against a move, as it does wherever the loss is conve
 Each round gives one pair of numbers for each client: both sides of the first line, or the left side
 of the second and its largest possible value. In honest clients the two agree in sign, as long as
 the loss is what they train for: late in a training dropout and decay move the weights, so that
-rounds count only while a client's loss is a good part of its first one.
+rounds count only while a client's loss is a good part of its first one. That alone does not say how
+late it is: with a sigmoid at the output, say, no loss falls below half of its first value. So what
+gradients foretell counts only while the loss gets somewhere.
 """
 
 import math
@@ -38,6 +40,8 @@ _CORRELATION = -0.9
 
 #: Rounds count while a client's loss is above this part of its first one.
 _HIGH = 1 / 3
+#: Those of a window count if the loss has changed by this part of its first one from end to end.
+_MOVES = 0.02
 
 #: What torch calls the statistics of a normalization.
 _STATISTICS = {"running_mean", "running_var", "num_batches_tracked"}
@@ -92,7 +96,12 @@ class ReversalCheck(Saved):
                 for name, one in sent.items()
                 if name in losses
             }
-        return sorted(name for name in sent if is_reversed(self._pairs.get(name, [])))
+        least = _MOVES if gradients else 0.0
+        return sorted(
+            name
+            for name in sent
+            if is_reversed(self._pairs.get(name, []), least * self._first.get(name, 0.0))
+        )
 
     def interrupt(self) -> None:
         """A round came to nothing: the next one is not compared with the last."""
@@ -114,11 +123,15 @@ class ReversalCheck(Saved):
             self._pairs[name] = [*self._pairs.get(name, []), pair][-WINDOW:]
 
 
-def is_reversed(pairs: list[list[float]]) -> bool:
-    """Whether the two numbers of a client's last rounds disagree in sign, and by much."""
+def is_reversed(pairs: list[list[float]], least: float = 0.0) -> bool:
+    """Whether the two numbers of a client's last rounds disagree in sign, and by much, where the
+    second ones come to the ``least`` together.
+    """
     if len(pairs) < WINDOW or not np.isfinite(pairs).all():
         return False
     first, second = np.array(pairs).T
+    if abs(second.sum()) < least:
+        return False
     size = math.sqrt(float(first @ first) * float(second @ second))
     return bool((first * second < 0).all()) and float(first @ second) <= _CORRELATION * size
 
