@@ -41,6 +41,12 @@ def test_ci_has_an_exact_version_in_the_range_of_each_dependency(wanted: Require
     assert wanted.specifier.contains(version)
 
 
+def test_the_changelog_begins_with_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text()
+    versions = re.findall(r"^## (\d+\.\d+\.\d+) \(\d{4}-\d{2}-\d{2}\)$", text, re.M)
+    assert versions == [project()["version"], "0.1.0"]
+
+
 def test_the_package_asks_for_a_range_of_torch() -> None:
     torch = next(one for one in requirements() if one.name == "torch")
     assert all(torch.specifier.contains(version) for version in ("2.6.0", "2.13.0", "2.15.0"))
