@@ -202,6 +202,7 @@ def sort_settings(config: RunConfig, method_settings: type[BaseModel] | None = N
     for key in values:
         if key not in readers:
             raise _unread(key, readers, config)
+    values = {**catalog.DRAWN.get(config.dataset or "", {}), **values}
 
     def layer(model: type[Model]) -> Model:
         own = {key: value for key, value in values.items() if readers[key] is model}

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autofgl
+from autofgl.config import check_config, sort_settings
 from autofgl.errors import GraphError, UserError
 from autofgl.graphs import datasets, downloads
 from autofgl.graphs.catalog import DATASETS, DRAWN, SPLITS, DataSettings
@@ -158,6 +159,9 @@ def test_a_graph_like_reddit_has_its_proportions_at_any_size() -> None:
     assert (graph.name, graph.num_nodes) == ("reddit-like", 3000)
     assert (graph.num_features, graph.classes) == (600, 41)
     assert 2 * graph.num_links / graph.num_nodes == pytest.approx(50, rel=0.1)
+    config = check_config({"method": "fedavg", "dataset": "reddit-like", "settings": {"nodes": 90}})
+    data = sort_settings(config).data  # what config.yaml has, and a resumed run loads
+    assert (data.nodes, data.classes, data.degree) == (90, 41, 50)
 
 
 def test_split_argument_comes_before_the_setting() -> None:
