@@ -49,6 +49,7 @@ SMALL: dict[str, dict[str, str | float]] = {
 }
 
 CASES: list[tuple[str, dict[str, str | float]]] = [(name, SMALL.get(name, {})) for name in METHODS]
+CASES += [("sfgnn", {**SMALL["sfgnn"], "common": True, "common_layers": 1})]
 CASES += [("asfgnn", {**SMALL["asfgnn"], "searcher": "local", "tune_hidden": "4,8"})]
 CASES += [("fedavg", {"aggregate": "parameters"}), ("fedavg", {"participation": 0.5})]
 ACROSS: dict[str, str | float] = {"sharing": "across", "refresh": 2}

@@ -108,7 +108,7 @@ _SFGNN = (
         "averages over the clients in each round: discriminator, label distribution, accuracy; "
         "sums of losses, correct predictions and node counts; every client's hyperparameters; "
         "with `collect_models` each client's network; with `mixing=class` or `both` the output "
-        "layers weighted by the label counts",
+        "layers weighted by the label counts; with `common` the averaged common network",
         none="each client's part of every sum: discriminator, label and node counts, losses, "
         "accuracies",
     ),
@@ -116,7 +116,7 @@ _SFGNN = (
         "clients",
         "the averaged discriminator and label distribution, and the federation's node counts. With "
         "two clients, each can subtract its own part and so has the other one's discriminator and "
-        "label counts, whatever the mode",
+        "label counts, whatever the mode; with `common` the averaged common network too",
     ),
     Learns("nobody", "features, edges, labels of single nodes, message passing of another client"),
 )

@@ -54,7 +54,9 @@ class OwnEncoderClient(SharingClient):
     """Keeps its message passing to itself and shares its discriminator."""
 
     one_sum = True
-    saved = ("local", "_evaluated", "_best", "_own_best", "_own_is_best", "_mean")
+    saved: ClassVar[tuple[str, ...]] = (
+        "local", "_evaluated", "_best", "_own_best", "_own_is_best", "_mean",
+    )  # fmt: skip
 
     def __init__(
         self, data: ClientData, recipe: Recipe, settings: Any, secure: str, trial: bool = False
@@ -65,7 +67,8 @@ class OwnEncoderClient(SharingClient):
         self._labels = np.bincount(graph.y[graph.train_mask], minlength=graph.classes)
         kind = TrialModel if trial else LocalModel
         inputs, spec = data.inputs(settings.normalize_features), own_encoder_spec(graph, settings)
-        self.local = kind(graph.name, inputs, spec, settings, data.seed)
+        #: What is trained here, and what is evaluated and kept in the end: the same network.
+        self.own = self.local = kind(graph.name, inputs, spec, settings, data.seed)
         self._evaluated = self._best = self.local.weights()
         self._own_best = BestRound(settings.select)
         self._own_is_best = False
@@ -75,9 +78,8 @@ class OwnEncoderClient(SharingClient):
         """Keep the weights of the last evaluation if they are the best; mix in the last mean."""
         self._keep(payload["keep"])
         if "mean" in payload:
-            weights, self._mean = self.local.weights(), payload["mean"]
-            share = self._share_kept(payload["labels"])
-            self.local.load_weights(weights | mix(weights, payload["mean"], share))
+            self._mean = payload["mean"]
+            self._mix(discriminator(self._mean), payload["labels"])
 
     def figures(self, payload: Payload) -> dict[str, Any]:
         """Sums for the federation's figures, and M_i, the client's own accuracies, ``[4]``.
@@ -93,16 +95,21 @@ class OwnEncoderClient(SharingClient):
         own = np.array([metrics.val_accuracy, 0.0, metrics.test_accuracy, 0.0])
         own[1::2] = sums.reshape(3, 3)[1:, 2] > 0
         scaled = scale_down(sums, payload["totals"])
-        return {"metrics": scaled, "own": own, **judged, **self.local.flags()}
+        return {"metrics": scaled, "own": own, **judged, **self._flags()}
 
     def update(self, payload: Payload) -> dict[str, Any]:
         """Local steps; discriminator and label counts, as Algorithm 2 uploads them in line 13."""
-        self.local.train(self.settings.local_epochs, payload["round"])
-        own = discriminator(self.local.weights())
+        self.own.train(self.settings.local_epochs, payload["round"])
+        own = discriminator(self.own.weights())
         sums = {"labels": self._labels.astype(np.float64) / COUNT_UNIT}
         if self.settings.mixes_by_class:
             sums["columns"] = columns_by_class(own, self._labels)
-        return {**sums, **weighted(own, float(self.local.train_nodes > 0))}
+        return {**sums, **weighted(own, float(self.own.train_nodes > 0))}
+
+    @property
+    def diverged(self) -> bool:
+        """Whether a network on trial has come to nothing here."""
+        return getattr(self.own, "diverged", False)
 
     @property
     def own_best(self) -> BestRound:
@@ -135,9 +142,18 @@ class OwnEncoderClient(SharingClient):
         if self._own_is_best if own else best_for_all:
             self._best = self._evaluated
 
+    def _flags(self) -> dict[str, Any]:
+        """What figures say besides."""
+        return self.own.flags()
+
+    def _mix(self, mean: Weights, labels: Any) -> None:
+        """Mix the mean discriminator with the own one."""
+        weights = self.own.weights()
+        self.own.load_weights(weights | mix(weights, mean, self._share_kept(labels)))
+
     def _share_kept(self, labels: Any) -> float:
         """How much of its own discriminator this client keeps."""
-        if self.settings.mixing in ("none", "class") or not self.local.train_nodes:
+        if self.settings.mixing in ("none", "class") or not self.own.train_nodes:
             return 0.0
         if self.settings.mixing == "constant":
             return float(self.settings.keep)

@@ -172,7 +172,8 @@ def test_clients_that_tune_at_home_tell_no_hyperparameters_before_the_end(
 def test_the_last_trial_repeats_what_was_best_for_each_client(
     small_clients: list[ClientGraph],
 ) -> None:
-    method = make("asfgnn", small_clients, **{**LOCAL, "tune_hidden": ""})
+    settings = {**LOCAL, "tune_hidden": "", "common": True, "common_layers": 1}
+    method = make("asfgnn", small_clients, **settings)
     method.setup()
     to_the_end(method)
     for party in parties(method).values():

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from autofgl.nn.models.networks import build_network
-from autofgl.nn.models.sfgnn import DISCRIMINATOR, Discriminator, SeparatedGNN
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.models.sfgnn import DISCRIMINATOR, BlendedGNN, Discriminator, SeparatedGNN
+from autofgl.nn.models.spec import BLENDED_FAMILY, BlendedSpec, ModelSpec
 from autofgl.nn.structure import Structure
 
 EDGES = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
@@ -52,3 +52,23 @@ def test_networks_of_different_depths_begin_with_one_discriminator() -> None:
     assert len(names) == 4
     assert all(torch.equal(shallow[name], deep[name]) for name in names)
     assert not torch.equal(network(1).discriminator.first.weight, torch.zeros(4, 4))
+
+
+def test_two_towers_by_hand() -> None:
+    spec = BlendedSpec(BLENDED_FAMILY, 5, 3, hidden=4, layers=2, dropout=0.0, common_layers=1)
+    model = build_network(spec, torch.Generator().manual_seed(0)).eval()
+    assert isinstance(model, BlendedGNN)
+    x = torch.rand(4, 5, generator=torch.Generator().manual_seed(1))
+    structure = Structure(EDGES, 4)
+    with torch.no_grad():
+        own = model.own(x, structure).numpy().astype(float)
+        common = torch.softmax(model.common(x, structure), 1).numpy().astype(float)
+        np.testing.assert_array_equal(model(x, structure).argmax(1), own.argmax(1))
+        model.seen.copy_(torch.tensor([1.0, 0.0, 1.0]))
+        model.shift.fill_(0.7)
+        found = model(x, structure).exp().numpy()
+    odds = np.exp(0.7) * (common[:, 0] + common[:, 2]) / common[:, 1]
+    here = odds / (1 + odds)
+    inside = np.exp(own[:, [0, 2]]) / np.exp(own[:, [0, 2]]).sum(1, keepdims=True)
+    expected = np.column_stack([here * inside[:, 0], 1 - here, here * inside[:, 1]])
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -106,9 +106,9 @@ class TuningClient(RoundClient):
         if not number or ended == _NOTHING:
             return
         assert isinstance(self.sharing, OwnEncoderClient)
-        local, best = self.sharing.local, self.sharing.own_best
+        best = self.sharing.own_best
         loss = 1 - best.score + 1e-6 * best.loss if math.isfinite(best.loss) else 1.0
-        if getattr(local, "diverged", False):
+        if self.sharing.diverged:
             self._part.tell(self._tried[str(number)], math.inf)
         elif ended != "diverged":
             self._part.tell(self._tried[str(number)], loss)

@@ -14,6 +14,7 @@ paper.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -30,6 +31,7 @@ from autofgl.methods.asfgnn.settings import (
     joint_space,
     largest_values,
 )
+from autofgl.nn.models.networks import count_parameters, empty_network
 from autofgl.runtime.method import Method, SharedTraining
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
@@ -40,10 +42,13 @@ from autofgl.search.bayes import MedianRule
 from autofgl.search.searcher import Candidate, Searcher, SearchError
 from autofgl.search.space import SearchSpace
 from autofgl.seeding import child_seed
+from autofgl.sharing.own_and_common import OWN_AND_COMMON
 from autofgl.sharing.own_encoder import OWN_ENCODER
 
 #: The study's file in the run folder.
 STUDY_FILE = "study.db"
+#: Without a common network and with one.
+WAYS = {"own-encoder": OWN_ENCODER, "own-and-common": OWN_AND_COMMON}
 #: How many of the best trials the result names.
 TOP = 10
 
@@ -52,13 +57,18 @@ class SFGNN(SharedTraining):
     """Own message passing, one discriminator for all (:mod:`autofgl.sharing.own_encoder`)."""
 
     Settings = SFGNNSettings
-    ways: ClassVar = {"own-encoder": OWN_ENCODER}
+    ways: ClassVar = WAYS
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """``per_client`` must name clients."""
         super().check(clients, settings, secure)
         hyper_parameters(settings, [graph.name for graph in clients])
+
+    @classmethod
+    def parameters(cls, graph: ClientGraph, settings: Any) -> int:
+        """Those of the network of the settings."""
+        return count_parameters(partial(empty_network, cls.network(graph, settings)))
 
     def __init__(
         self, federation: Federation, settings: SFGNNSettings, seed: int, secure: str = "none"
@@ -80,7 +90,7 @@ class ASFGNN(Method):
 
     Settings = ASFGNNSettings
     Client = TuningClient
-    ways: ClassVar = {"own-encoder": OWN_ENCODER}
+    ways: ClassVar = WAYS
     saved = (
         "_training", "_search_rounds", "_wrapped_up", "_exhausted", "_training_begun", "_hyper",
         "_tuner", "_trials",
@@ -107,7 +117,7 @@ class ASFGNN(Method):
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
         """Those of the widest and deepest network that is tuned."""
-        return super().parameters(graph, settings.model_copy(update=largest_values(settings)))
+        return SFGNN.parameters(graph, settings.model_copy(update=largest_values(settings)))
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:

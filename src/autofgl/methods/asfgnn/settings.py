@@ -48,6 +48,13 @@ class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
     'keep'"""
     keep: Share = 0.5
     """mixing=constant: from 0, the mean, to 1, its own"""
+    common: bool = False
+    """train a network besides that is common to all clients, so that each can predict classes that
+    it has no labels of"""
+    common_layers: int = Field(3, ge=1, le=16)
+    """common: depth of that network"""
+    own_prior: float = Field(0.95, gt=0, lt=1)
+    """common: how likely a node that a client is asked about is of a class that it has labels of"""
     per_client: str = ""
     """hyperparameters of single clients, as in 'client-0 layers=4 lr=0.005; client-1 dropout=0'"""
     collect_models: bool = False
@@ -61,6 +68,11 @@ class SFGNNSettings(BatchSettings, ClientsSettings, TrainSettings):
         """
         told = self.collect_models or self.mixes_by_class
         return None if told else Releases(self.rounds, 1)
+
+    @property
+    def way(self) -> str:
+        """The way of sharing."""
+        return "own-and-common" if self.common else "own-encoder"
 
     @property
     def mixes_by_class(self) -> bool:

@@ -29,10 +29,11 @@ from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng, global_randomness
 from autofgl.nn.models.base import ACTIVATION_FUNCTIONS, GNN
 from autofgl.nn.models.own import OwnNetwork, build_own, try_out
-from autofgl.nn.models.sfgnn import SeparatedGNN
+from autofgl.nn.models.sfgnn import BlendedGNN, SeparatedGNN
 from autofgl.nn.models.spec import (
     DEFAULT_HOPS,
     SEARCHED_FAMILY,
+    BlendedSpec,
     ModelSpec,
     NetworkSpec,
     OwnSpec,
@@ -290,6 +291,8 @@ def empty_network(spec: NetworkSpec) -> GNN:
     """The network of a description, for parameters that are loaded."""
     if isinstance(spec, OwnSpec):
         return build_own(spec)
+    if isinstance(spec, BlendedSpec):
+        return BlendedGNN(spec)
     return MODELS[spec.family](spec)
 
 
@@ -317,6 +320,8 @@ def receptive_hops(spec: NetworkSpec) -> int | None:
         return max(reach)
     if not isinstance(spec, ModelSpec):
         return None
+    if isinstance(spec, BlendedSpec):
+        return max(spec.layers, spec.common_layers)
     if spec.family in DEFAULT_HOPS:
         return spec.steps
     return spec.layers * (spec.stack_layers if spec.family == "arma" else 1)

@@ -1,4 +1,6 @@
-"""GraphSAGE embeddings and a discriminator: the network of ASFGNN."""
+"""GraphSAGE embeddings and a discriminator: the network of ASFGNN; and two of them, of which one is
+the client's own and knows the client's classes, the other common and knows all.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.linear import Linear
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.models.base import GNN
-from autofgl.nn.models.spec import ModelSpec
+from autofgl.nn.models.spec import BlendedSpec, ModelSpec
 from autofgl.nn.structure import Structure
 
 #: Names of the discriminator's parameters begin so.
@@ -76,3 +78,46 @@ class SeparatedGNN(GNN):
         for conv in self.convs:
             hidden = torch.tanh(conv(self.apply_dropout(hidden, generator), structure, generator))
         return functional.normalize(hidden)
+
+
+class BlendedGNN(GNN):
+    r"""Predictions over all classes at a client that has labels of some (ours).
+
+    The common network says whether a node is of a class that this client has *seen*, shifted by
+    what the client expects; the own network then tells the seen classes S apart, the common one
+    the others:
+
+    .. math::
+        \mathrm{odds} = \log \frac{P_c(y \in S)}{P_c(y \notin S)} + \mathrm{shift}, \quad
+        P(y) = \begin{cases}
+        \sigma(\mathrm{odds}) \, P_o(y \mid y \in S) & y \in S \\
+        \sigma(-\mathrm{odds}) \, P_c(y \mid y \notin S) & y \notin S
+        \end{cases}
+
+    ``seen`` is 1 for the classes of S, else 0. Where all are seen the own network is left.
+    """
+
+    spec: BlendedSpec
+
+    def __init__(self, spec: BlendedSpec) -> None:
+        super().__init__(spec)
+        own, common = spec.towers
+        self.own, self.common = SeparatedGNN(own), SeparatedGNN(common)
+        self.seen = nn.Parameter(torch.ones(spec.classes), requires_grad=False)
+        self.shift = nn.Parameter(torch.zeros(1), requires_grad=False)
+
+    def logits(self, x: NodeInput, structure: Structure, generator: Rng) -> Tensor:
+        """Log-probabilities."""
+        seen, unseen = _only(self.seen), _only(1 - self.seen)
+        own = functional.log_softmax(self.own.logits(x, structure, generator) + seen, dim=1)
+        common = functional.log_softmax(self.common.logits(x, structure, generator), dim=1)
+        here, there = (torch.logsumexp(common + one, 1, keepdim=True) for one in (seen, unseen))
+        odds = here - there + self.shift
+        inside = functional.logsigmoid(odds) + own
+        outside = functional.logsigmoid(-odds) + common - there
+        return torch.where(self.seen > 0.5, inside, outside)
+
+
+def _only(chosen: Tensor) -> Tensor:
+    """What leaves the chosen classes alone when it is added to scores, and takes the others out."""
+    return (chosen - 1) * 1e4

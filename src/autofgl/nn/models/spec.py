@@ -35,6 +35,9 @@ FAMILIES = (
 #: The family of searched networks, as saved descriptions name it.
 SEARCHED_FAMILY = "found"
 
+#: The family of networks of two towers, one of the client's own and a common one.
+BLENDED_FAMILY = "blended"
+
 #: The family of networks from outside the package.
 OWN_FAMILY = "own"
 
@@ -108,6 +111,34 @@ class ModelSpec(_Description):
     def steps(self) -> int:
         """Number of propagation steps: the spec's own, or the family's usual one."""
         return DEFAULT_HOPS.get(self.family, 1) if self.hops is None else self.hops
+
+
+@dataclass(frozen=True)
+class BlendedSpec(ModelSpec):
+    """Two networks of the family ``sfgnn``: a client's own of depth ``layers``, and a common one
+    of depth ``common_layers``.
+    """
+
+    common_layers: int = 2
+
+    def __post_init__(self) -> None:
+        _check_count(f"model {BLENDED_FAMILY}", "common_layers", self.common_layers)
+        if self.family != BLENDED_FAMILY:
+            raise UserError(
+                f"a network of two towers is of the family '{BLENDED_FAMILY}', not '{self.family}'"
+            )
+        for tower in self.towers:  # each checks its sizes
+            _check_count(f"model {BLENDED_FAMILY}", "layers", tower.layers)
+
+    @property
+    def towers(self) -> tuple[ModelSpec, ModelSpec]:
+        """The own network and the common one."""
+        sizes = (self.in_features, self.classes, self.hidden)
+        own, common = (
+            ModelSpec("sfgnn", *sizes, depth, self.dropout)
+            for depth in (self.layers, self.common_layers)
+        )
+        return own, common
 
 
 @dataclass(frozen=True)
@@ -200,6 +231,8 @@ def spec_from_json(data: Mapping[str, Any]) -> NetworkSpec:
         return SearchedSpec.from_json(data)
     if data.get("family") == OWN_FAMILY:
         return OwnSpec.from_json(data)
+    if data.get("family") == BLENDED_FAMILY:
+        return BlendedSpec.from_json(data)
     return ModelSpec.from_json(data)
 
 
