@@ -76,6 +76,15 @@ class OwnAndCommonClient(OwnEncoderClient):
         common = _under(_COMMON, self._common.weights())
         return {**own, **{name: own["share"] * value for name, value in common.items()}}
 
+    def settle(self, payload: Payload) -> None:
+        """The own network is that of its best round, which may be an early one; the common one is
+        the last, the same for everybody.
+        """
+        super().settle(payload)
+        common = _under(_COMMON, self._common.weights())
+        self._best = {**self._best, **common, "shift": np.array([self._shift], np.float32)}
+        self.local.load_weights(self._best)
+
     @property
     def diverged(self) -> bool:
         """Whether a network on trial has come to nothing here."""
