@@ -195,6 +195,20 @@ def test_a_description_whose_squares_or_sums_are_infinite_is_left_out(
     assert 0 <= method.finish().test_accuracy <= 1
 
 
+@pytest.mark.parametrize("field", ["moments", "confidence"])
+def test_half_a_description_is_left_out(eight_clients: list[ClientGraph], field: str) -> None:
+    method = make("fedavg", eight_clients, rounds=3, hidden=4, sharing="fedgta")
+    method.setup()
+    party = parties(method)["client-2"]
+    after = party.sharing.after
+    party.sharing.after = lambda payload: {
+        key: value for key, value in after(payload).items() if key != field
+    }
+    to_the_end(method)
+    assert list(method.clients.dropped) == ["client-2"]
+    assert 0 <= method.finish().test_accuracy <= 1
+
+
 def test_when_all_fail_alike_the_reason_is_told_at_once(small_clients: list[ClientGraph]) -> None:
     def fail(op: str, payload: Payload) -> None:
         if op == "round":

@@ -167,7 +167,7 @@ class LikenessServer(CommonServer):
     def _comparable(self, described: Mapping[str, Payload]) -> list[str]:
         """Who described its model in as many numbers as most did; others are left out."""
         sizes = {
-            name: tuple(np.size(reply.get(field, 0)) for field in sorted(self.round_fields))
+            name: tuple((at, np.size(reply[at])) for at in sorted(self.round_fields) if at in reply)
             for name, reply in described.items()
         }
         usual = Counter(sizes.values()).most_common(1)[0][0] if sizes else ()
