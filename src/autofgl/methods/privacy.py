@@ -276,7 +276,8 @@ _METHODS: dict[str, tuple[Learns, ...]] = {
         Learns(
             "clients",
             "the recipes and the summed updates; the federated figures of the candidates; how "
-            "much candidates differ between clients",
+            "much candidates differ between clients; where the mixes of classes are unlike, the "
+            "share of each class among all training nodes",
         ),
         _NOBODY,
     ),
