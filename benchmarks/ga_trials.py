@@ -16,7 +16,7 @@ from autofgl.graphs.catalog import PartitionSettings
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.trials import Situation, Trials
+from autofgl.methods.graphfl.trials import ChromosomeTrials, Situation
 
 
 def rate(client: ClientGraph, settings: GraphFLGASettings) -> tuple[float, int]:
@@ -40,7 +40,7 @@ def main() -> None:
     given = parser.parse_args()
     whole = PartitionSettings(whole_graph=given.whole)
     client = autofgl.partition(autofgl.load("cora"), given.clients, "random", 0, settings=whole)[0]
-    batched = Trials.is_linear
+    batched = ChromosomeTrials.is_linear
     for first_order in (True, False):
         for families in ("sgc", "sgc,gcn,appnp"):
             for horizon in (1, 3):
@@ -48,10 +48,10 @@ def main() -> None:
                 about |= {"population": given.population, "iterations": given.iterations}
                 settings = GraphFLGASettings(**about, first_order=first_order)
                 found, count = rate(client, settings)
-                Trials.is_linear = lambda *_: False  # type: ignore[method-assign]
+                ChromosomeTrials.is_linear = lambda *_: False  # type: ignore[method-assign]
                 few = settings.model_copy(update={"population": 8, "iterations": 2})
                 alone, _ = rate(client, few)
-                Trials.is_linear = batched  # type: ignore[method-assign]
+                ChromosomeTrials.is_linear = batched  # type: ignore[method-assign]
                 order = "first" if first_order else "second"
                 print(
                     f"{order} order, {families}, horizon {horizon}: {found:7.1f} trials per CPU "

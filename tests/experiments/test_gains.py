@@ -1,6 +1,6 @@
 """Who is at least as good as alone, and within one standard error."""
 
-from autofgl.experiments.gains import Standing, gain_lines, standing, within_error
+from autofgl.experiments.gains import GainCounts, gain_counts, gain_lines, within_error
 
 
 def line(gain: float, error: float, over: float = 0.0) -> dict[str, float]:
@@ -17,9 +17,11 @@ def test_a_loss_within_one_standard_error_counts_as_none() -> None:
 
 def test_standings_are_of_all_rivals_at_once() -> None:
     lines = [line(0.1, 0.01), line(-0.005, 0.01), line(0.1, 0.01, -0.02), line(-0.5, 0.01)]
-    assert standing(lines, "gain") == Standing(4, 2, 3)
-    assert standing(lines, "gain", "over_common") == Standing(4, 1, 2)
-    assert standing([{"gain": 1.0, "gain_low": 0.5, "gain_high": 1.0}], "over_common").clients == 0
+    assert gain_counts(lines, "gain") == GainCounts(4, 2, 3)
+    assert gain_counts(lines, "gain", "over_common") == GainCounts(4, 1, 2)
+    assert (
+        gain_counts([{"gain": 1.0, "gain_low": 0.5, "gain_high": 1.0}], "over_common").clients == 0
+    )
 
 
 def test_only_clients_that_were_compared_have_a_line() -> None:

@@ -21,7 +21,7 @@ _HALF = 1.96
 
 
 @dataclass(frozen=True)
-class Standing:
+class GainCounts:
     """How many clients are at least as good as a rival, and as good within one standard error."""
 
     clients: int
@@ -46,12 +46,12 @@ def within_error(line: Mapping[str, Any], gain: str) -> bool:
     return bool(line[gain] >= -error)
 
 
-def standing(lines: Iterable[Mapping[str, Any]], *gains: str) -> Standing:
+def gain_counts(lines: Iterable[Mapping[str, Any]], *gains: str) -> GainCounts:
     """Of clients, against all of the named rivals at once."""
     known = [line for line in lines if all(gain in line for gain in gains)]
     at_least = sum(all(line[gain] >= 0 for gain in gains) for line in known)
     within = sum(all(within_error(line, gain) for gain in gains) for line in known)
-    return Standing(len(known), at_least, within)
+    return GainCounts(len(known), at_least, within)
 
 
 def gains_section(board: Leaderboard, columns: Iterable[Sequence[Summary]]) -> Content:
@@ -64,7 +64,7 @@ def gains_section(board: Leaderboard, columns: Iterable[Sequence[Summary]]) -> C
     rows = []
     for label in dict.fromkeys(board.entries.values()):
         for names in (("gain",), ("over_common",), ("gain", "over_common")):
-            one = standing(lines.get(label, []), *names)
+            one = gain_counts(lines.get(label, []), *names)
             if one.clients:
                 rivals = " and ".join(RIVALS[name] for name in names)
                 shares = [_share(number, one.clients) for number in (one.at_least, one.within)]

@@ -17,7 +17,7 @@ from scipy import stats
 
 from autofgl.experiments.charts import cut_charts
 from autofgl.experiments.digests import SigningKey, folder_digest
-from autofgl.experiments.gains import COLUMNS, gain_lines, gains_section, standing
+from autofgl.experiments.gains import COLUMNS, gain_counts, gain_lines, gains_section
 from autofgl.experiments.pages import csv_text, json_text, page_header
 from autofgl.experiments.plan import Leaderboard, Options, Run, Setting
 from autofgl.experiments.ranking import LEVEL, differences
@@ -310,7 +310,7 @@ def _setting_table(column: Sequence[Summary]) -> list[Content]:
 
 def _gaining(cell: Summary) -> str:
     """Share of the clients whose test accuracy is not below what they have alone."""
-    one = standing((line for run in cell.runs.values() for line in run["gains"]), "gain")
+    one = gain_counts((line for run in cell.runs.values() for line in run["gains"]), "gain")
     return percent(one.at_least / one.clients) if one.clients else NOTHING
 
 

@@ -68,17 +68,17 @@ def convert_model(
     if form == "onnx":
         _check_installed()
 
-    from autofgl.nn.models.mean import mean_of
+    from autofgl.nn.models.mean import mean_network
     from autofgl.nn.portable import PortableNetwork
 
     networks, mean = load_members(folder, client)
-    network = mean_of(networks, mean)
+    network = mean_network(networks, mean)
     name = "model" if client is None else f"model-{client}"
     path = out or folder / "export" / f"{name}{FORMATS[form]}"
     weighted = weighted or bool(description.get("weighted", False))
     write = _onnx if form == "onnx" else _torch_program
     with _quiet():
-        portable = mean_of([PortableNetwork(one, weighted) for one in networks], mean)
+        portable = mean_network([PortableNetwork(one, weighted) for one in networks], mean)
         width = networks[0].spec.in_features
         data, run = write(_program(portable.eval(), width, weighted), weighted)
         difference = _largest_difference(network, run, width, weighted)

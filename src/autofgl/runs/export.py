@@ -81,9 +81,9 @@ def load_model(folder: str | Path, name: str | None = None) -> "nn.Module":
     """
     networks, mean = load_members(folder, name)
 
-    from autofgl.nn.models.mean import mean_of
+    from autofgl.nn.models.mean import mean_network
 
-    return mean_of([network.as_module() for network in networks], mean).eval()
+    return mean_network([network.as_module() for network in networks], mean).eval()
 
 
 def load_members(

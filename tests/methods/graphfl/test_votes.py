@@ -11,7 +11,7 @@ from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.settings import GraphFLGASettings
 from autofgl.methods.graphfl.votes import (
     SCALES,
-    bounded,
+    bounded_loss,
     decide,
     farther,
     line_losses,
@@ -33,7 +33,7 @@ def test_losses_along_the_last_move() -> None:
     assert found[:3] == pytest.approx([(scale - 0.7) ** 2 for scale in SCALES[:3]], abs=1e-6)
     assert found[3] == WORST_LOSS
     assert (farther(found), farther([0.0] * 4), farther([])) == (0.5, 1.0, 1.0)
-    assert [bounded(value) for value in (1.0, 1e9, np.nan)] == [1.0, WORST_LOSS, WORST_LOSS]
+    assert [bounded_loss(value) for value in (1.0, 1e9, np.nan)] == [1.0, WORST_LOSS, WORST_LOSS]
 
 
 def test_the_least_sum_decides(small_clients: list[ClientGraph]) -> None:

@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from checker import check_page
 from run_folders import page_of, write_run
 
-from autofgl.report.sections.joining import join_page, verdict
+from autofgl.report.sections.joining import answer_for, join_page
 
 
 def line(low: float, high: float, **more: Any) -> dict[str, Any]:
@@ -32,16 +32,16 @@ def line(low: float, high: float, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_the_interval_decides(ends: tuple[float, float], answer: str, said: str) -> None:
-    judged = verdict(line(*ends))
+    judged = answer_for(line(*ends))
     assert judged is not None
     assert judged.answer == answer
     assert said in judged.sentence
 
 
 def test_who_was_not_compared_has_no_verdict() -> None:
-    assert verdict({"name": "bank", "test_accuracy": 0.5}) is None
+    assert answer_for({"name": "bank", "test_accuracy": 0.5}) is None
     assert join_page({"name": "bank"}, "fedavg") is None
-    judged = verdict(line(-0.1, 0.1, test=0))
+    judged = answer_for(line(-0.1, 0.1, test=0))
     assert judged is not None
     assert "no test nodes" in judged.sentence
 

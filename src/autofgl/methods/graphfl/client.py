@@ -13,7 +13,7 @@ from autofgl.methods.graphfl.configurator import Configurator
 from autofgl.methods.graphfl.search_jobs import SearchJob, SearchLost, search_request, submit_search
 from autofgl.methods.graphfl.steps import distance, shift, weights_by_shape
 from autofgl.methods.graphfl.trials import Situation
-from autofgl.methods.graphfl.votes import SCALES, bounded, line_losses
+from autofgl.methods.graphfl.votes import SCALES, bounded_loss, line_losses
 from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.local_model import Weights
 from autofgl.runtime.metrics import Metrics
@@ -122,7 +122,7 @@ class SelfConfiguredClient(MetaClient):
             "lengths": lengths,
             "log_rate": np.array(rate, np.float32),
             "ways": np.array(
-                [bounded(loss + 2.0) if loss else 0.0 for loss in self._ways], np.float32
+                [bounded_loss(loss + 2.0) if loss else 0.0 for loss in self._ways], np.float32
             ),
             "tried": np.array(self._tried, np.float32),
         }
@@ -245,7 +245,7 @@ class SelfConfiguredClient(MetaClient):
             return
         variants = [{**winner, "optimizer": name} for name in self._space.optimizers]
         losses = self._search.trials.losses(variants, now)
-        self._tried = np.array([bounded(loss + 2.0) for loss in losses])  # all above 0
+        self._tried = np.array([bounded_loss(loss + 2.0) for loss in losses])  # all above 0
 
     def _configure(self, chromosome: Chromosome) -> None:
         """Change to a configuration, unless it is the present one."""

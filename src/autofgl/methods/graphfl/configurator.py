@@ -14,7 +14,7 @@ from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.settings import GraphFLGASettings
-from autofgl.methods.graphfl.trials import Situation, Trials
+from autofgl.methods.graphfl.trials import ChromosomeTrials, Situation
 from autofgl.methods.graphfl.vicinity import without_test
 from autofgl.runtime.specs import family_spec
 from autofgl.search.genetic import Genetic, RandomChromosomes
@@ -50,7 +50,7 @@ class Configurator:
         self._seed = seed
         self._graph = without_test(graph, settings, seed)
         self._searcher: Genetic | None = None
-        self.trials = Trials(self._graph, settings, seed, self.space)
+        self.trials = ChromosomeTrials(self._graph, settings, seed, self.space)
         #: Genes that all clients share, by vote.
         self.common: Chromosome = {}
 

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, ClassVar
 
 from autofgl.errors import UserError
-from autofgl.federation import Federation
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.graphfl.configurations import Configurations
 from autofgl.methods.graphfl.self_configured import SELF_CONFIGURED, SelfConfiguredServer
@@ -30,11 +29,7 @@ class GraphFL(SharedTraining):
     Settings: ClassVar[type[GraphFLSettings]] = GraphFLSettings
     ways: ClassVar = {"meta": META}
 
-    def __init__(
-        self, federation: Federation, settings: Any, seed: int, secure: str = "none"
-    ) -> None:
-        super().__init__(federation, settings, seed, secure)
-        self._server_graph: ClientGraph | None = None
+    _server_graph: ClientGraph | None = None
 
     @classmethod
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
@@ -48,31 +43,15 @@ class GraphFL(SharedTraining):
 
     def finish(self) -> Outcome:
         """Both test phases under their names, if the server has one."""
-        outcome = super().finish()
-        if self._server_graph is None:
-            return outcome
-        weights, settings = outcome.models["model"], self._server_settings()
-        spec = spec_from_json(outcome.spec)
-        server = server_test(self._server_graph, spec, weights, settings, self.seed)
-        both = {
-            "clients_test_accuracy": outcome.test_accuracy,
-            "server_test_accuracy": server.test_accuracy,
-            "server_test": asdict(server),
-        }
-        own = self.settings.test_phase == "server"
-        headline = server.test_accuracy if own else outcome.test_accuracy
-        return replace(outcome, test_accuracy=headline, extra={**outcome.extra, **both})
-
-    def _server_settings(self) -> Any:
-        """By what the server adapts."""
-        return self.settings
+        return with_server_test(super().finish(), self._server_graph, self.settings, self.seed)
 
 
-class GraphFLGA(GraphFL):
+class GraphFLGA(SharedTraining):
     """GraphFL with clients that configure themselves by a genetic algorithm."""
 
-    Settings = GraphFLGASettings
+    Settings: ClassVar[type[GraphFLGASettings]] = GraphFLGASettings
     ways: ClassVar = {"self-configured": SELF_CONFIGURED}
+    _server_graph: ClientGraph | None = None
 
     @classmethod
     def parameters(cls, graph: ClientGraph, settings: Any) -> int:
@@ -84,6 +63,7 @@ class GraphFLGA(GraphFL):
     def check(cls, clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:
         """As GraphFL; a client's configuration is that of the last round."""
         super().check(clients, settings, secure)
+        check_roles(clients, settings, secure)
         if settings.select != "last":
             raise UserError(
                 f"select={settings.select}: a client's configuration is that of the last round, "
@@ -105,20 +85,42 @@ class GraphFLGA(GraphFL):
             f"iterations={own.iterations}){more}",
         ]
 
-    def finish(self) -> Outcome:
-        """As GraphFL, with the number of chromosomes that were tried."""
-        outcome = super().finish()
-        return replace(outcome, extra={**outcome.extra, "trials": self._sharing.trials})
+    def take_server_graph(self, graph: ClientGraph) -> None:
+        """What the server tests the last model on."""
+        self._server_graph = graph
 
-    def _server_settings(self) -> Any:
-        """The server adapts as the clients do on average."""
-        return self.settings.model_copy(update={"inner_lr": self._sharing.inner_lr})
+    def finish(self) -> Outcome:
+        """As GraphFL, with the number of chromosomes that were tried; the server adapts as the
+        clients do on average.
+        """
+        settings = self.settings.model_copy(update={"inner_lr": self._sharing.inner_lr})
+        outcome = with_server_test(super().finish(), self._server_graph, settings, self.seed)
+        return replace(outcome, extra={**outcome.extra, "trials": self._sharing.trials})
 
     @property
     def _sharing(self) -> SelfConfiguredServer:
         sharing = self.training.sharing
         assert isinstance(sharing, SelfConfiguredServer)
         return sharing
+
+
+def with_server_test(
+    outcome: Outcome, graph: ClientGraph | None, settings: Any, seed: int
+) -> Outcome:
+    """Both test phases under their names, if the server has nodes for one."""
+    if graph is None:
+        return outcome
+    server = server_test(
+        graph, spec_from_json(outcome.spec), outcome.models["model"], settings, seed
+    )
+    both = {
+        "clients_test_accuracy": outcome.test_accuracy,
+        "server_test_accuracy": server.test_accuracy,
+        "server_test": asdict(server),
+    }
+    own = settings.test_phase == "server"
+    headline = server.test_accuracy if own else outcome.test_accuracy
+    return replace(outcome, test_accuracy=headline, extra={**outcome.extra, **both})
 
 
 def check_roles(clients: Sequence[ClientGraph], settings: Any, secure: str) -> None:

@@ -56,7 +56,7 @@ class Situation(NamedTuple):
     advised: Chromosome | None = None
 
 
-class Trials:
+class ChromosomeTrials:
     """Makes trials on a graph without test nodes; remembers those of the present situation."""
 
     def __init__(

@@ -31,13 +31,13 @@ def line_losses(before: Weights, after: Weights, loss: Callable[[Weights], float
     losses = []
     for scale in SCALES:
         try:
-            losses.append(bounded(loss(shift(before, after, scale))))
+            losses.append(bounded_loss(loss(shift(before, after, scale))))
         except AutoFGLError:
             losses.append(WORST_LOSS)
     return np.array(losses)
 
 
-def bounded(loss: float) -> float:
+def bounded_loss(loss: float) -> float:
     """A loss as it may enter a sum."""
     return min(loss, WORST_LOSS) if math.isfinite(loss) else WORST_LOSS
 

@@ -41,7 +41,7 @@ def shifted(logits: Tensor, shift: Sequence[float]) -> Tensor:
     return logits + logits.new_tensor(shift) if len(shift) else logits
 
 
-def mean_of(networks: Sequence[nn.Module], mean: Mapping[str, Any] | None) -> nn.Module:
+def mean_network(networks: Sequence[nn.Module], mean: Mapping[str, Any] | None) -> nn.Module:
     """The mean that a run's description has of networks; without one a network as it is."""
     if mean is None:
         return networks[0]

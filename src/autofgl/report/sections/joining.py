@@ -25,19 +25,19 @@ SHOWN = frozenset(
 _COMPARED = ("gain", "gain_low", "gain_high", "test_accuracy", "alone_test_accuracy")
 
 
-class Verdict(NamedTuple):
+class JoinAnswer(NamedTuple):
     """An answer, and what it rests on."""
 
     answer: Literal["yes", "no", "open"]
     sentence: str
 
 
-def verdict(line: Mapping[str, Any]) -> Verdict | None:
+def answer_for(line: Mapping[str, Any]) -> JoinAnswer | None:
     """What a client's own test nodes say; none where it was not compared with itself alone."""
     if not all(is_number(line.get(key)) for key in _COMPARED):
         return None
     if not line.get("test"):
-        return Verdict("open", "It has no test nodes, so that nothing can be said.")
+        return JoinAnswer("open", "It has no test nodes, so that nothing can be said.")
     low, high = line["gain_low"], line["gain_high"]
     answer: Literal["yes", "no", "open"] = "yes" if low > 0 else "no" if high < 0 else "open"
     words = {
@@ -45,7 +45,7 @@ def verdict(line: Mapping[str, Any]) -> Verdict | None:
         "no": "No: it is better off alone.",
         "open": "Open: its test nodes show no clear difference.",
     }[answer]
-    return Verdict(
+    return JoinAnswer(
         answer,
         f"{words} Of {count(line['test'])} test nodes the model that the federation leaves it has "
         f"{percent(line['test_accuracy'])} right, the one that it trains alone "
@@ -57,7 +57,7 @@ def verdict(line: Mapping[str, Any]) -> Verdict | None:
 def joining_section(run: RunRecord) -> Content:
     """The answers of all clients, or how many they are where sums are secure."""
     lines = list(run.clients.values())
-    judged = [(line, one) for line in lines if (one := verdict(line)) is not None]
+    judged = [(line, one) for line in lines if (one := answer_for(line)) is not None]
     if not judged:
         return _sums_only(run)
     answers = [one.answer for _, one in judged]
@@ -101,7 +101,7 @@ def _table(judged: list[tuple[Mapping[str, Any], str]]) -> Content:
 
 def join_page(line: Mapping[str, Any], title: str) -> str | None:
     """A client's own page; none where it was not compared with itself alone."""
-    said = verdict(line)
+    said = answer_for(line)
     if said is None:
         return None
     rows: list[list[Content]] = []

@@ -24,7 +24,7 @@ SERVER = "server"
 
 
 @dataclass(frozen=True)
-class ServerTest:
+class AdaptedTest:
     """Figures of a model on the server's nodes: after adaptation, and without."""
 
     adapted_to: int  #: labeled nodes that it adapted to
@@ -35,7 +35,7 @@ class ServerTest:
 
 def server_test(
     graph: ClientGraph, spec: NetworkSpec, weights: Weights, settings: Any, seed: int
-) -> ServerTest:
+) -> AdaptedTest:
     """Adapt a model to ``server_labels`` nodes of each class, and test it on all others.
 
     Raises:
@@ -54,7 +54,7 @@ def server_test(
     local = MetaModel(SERVER, Inputs.of(split, scaling), spec, settings, seed, weights)
     adapted, unadapted = local.evaluate_adapted(), local.evaluate()
     accuracies = (Metrics.of(sums).test_accuracy for sums in (adapted, unadapted))
-    return ServerTest(int(few.sum()), int(rest.sum()), *accuracies)
+    return AdaptedTest(int(few.sum()), int(rest.sum()), *accuracies)
 
 
 def few_labels(graph: ClientGraph, count: int, seed: int) -> Bools:
