@@ -26,7 +26,7 @@ from autofgl.graphs.client_graph import ClientGraph
 from autofgl.graphs.files import save_graph
 from autofgl.identity import GroupSecret
 from autofgl.methods.catalog import METHODS, settings_of
-from autofgl.runtime import clients
+from autofgl.runtime import summing
 from autofgl.sites.join import LocalSite, SiteConfig
 from autofgl.sites.policy import CLOSED, TEMPLATE, Policy, disclosed
 
@@ -153,7 +153,7 @@ def test_the_sums_enforce_the_fewest_parties_themselves(
         made.append({"mode": mode, **more})
         return secure.make_client(mode, **more)
 
-    monkeypatch.setattr(clients, "make_client", make_client)
+    monkeypatch.setattr(summing, "make_client", make_client)
     for mode in ("ckks", "shares"):
         assert server.open("fedavg", mode)[0] == "ok"
     assert [(one["mode"], one["min_parties"]) for one in made] == [("ckks", 4), ("shares", 4)]

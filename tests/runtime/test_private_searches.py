@@ -28,7 +28,7 @@ AGCNS: dict[str, Any] = {
 }  # fmt: skip
 GA: dict[str, Any] = {
     "rounds": 2, "population": 4, "iterations": 1, "inner_steps": 1, "adapt_steps": 1, "hidden": 8,
-    "structure_after": 0, "structure_margin": 0.0,
+    "structure_after": 0, "structure_margin": 0.0, "families": "sgc,gcn",
 }  # fmt: skip
 DP: dict[str, Any] = {"secure": "shares", "dp_epsilon": 8.0}
 
