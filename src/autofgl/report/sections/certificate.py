@@ -29,8 +29,8 @@ def certificate_section(run: RunRecord) -> Content:
     against = dict(certificate.get("against") or {})
     rows = [_comparison(name, dict(one)) for name, one in against.items()]
     headings = (
-        "on test nodes against", "accuracy", "difference, points", "95 % interval",
-        "only ours right", "only theirs right", "p (McNemar)", "sites better", "as good", "worse",
+        "against", "accuracy", "ours, points", "95 % interval", "only ours right",
+        "only theirs", "p (McNemar)", "sites better, same, worse",
     )  # fmt: skip
     numeric = frozenset(range(1, len(headings)))
     taken = [
@@ -38,7 +38,7 @@ def certificate_section(run: RunRecord) -> Content:
         for one in only_dicts(certificate.get("taken"))
     ]
     said = element("p", str(certificate.get("sentence", "")))
-    words = "Test nodes were used for nothing else. All figures follow from sums over the clients."
+    words = "On test nodes, which were used for nothing else. All figures are sums over clients."
     note = element("p", words, class_="note")
     return [
         said,
@@ -61,7 +61,7 @@ def _comparison(name: str, one: Mapping[str, Any]) -> list[Content]:
         f"{100 * low:+.1f} to {100 * high:+.1f}",
         *map(count, shares),
         f"{one.get('p', 1.0):.2g}",
-        *(count(sites.get(key, 0)) for key in ("better", "same", "worse")),
+        ", ".join(count(sites.get(key, 0)) for key in ("better", "same", "worse")),
     ]
 
 
