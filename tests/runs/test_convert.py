@@ -24,7 +24,7 @@ SPECS: dict[str, NetworkSpec] = {
 }
 SPECS |= {
     kind: SearchedSpec(f"tanh | {kind}<0 gcn<1 | identity", in_features=5, classes=3, hidden=8)
-    for kind in CONVOLUTIONS.keys() - MODELS.keys()
+    for kind in sorted(CONVOLUTIONS.keys() - MODELS.keys())
 }
 
 
