@@ -18,6 +18,7 @@ from autofgl.federation.payload import (
     decode,
     encode,
     encoded_size,
+    fingerprint,
     freeze,
 )
 
@@ -56,11 +57,27 @@ def same(a: Any, b: Any) -> bool:
 
 
 @given(payloads, st.data(), st.binary(min_size=1, max_size=20))
+def test_payloads_that_differ_have_other_fingerprints() -> None:
+    words = np.arange(6, dtype=np.uint64)
+    payloads = [
+        {"a": words, "b": b"xy"},
+        {"a": words[:5], "b": b"xy"},
+        {"a": words.reshape(2, 3), "b": b"xy"},
+        {"a": words.view(np.int64), "b": b"xy"},
+        {"a": words + np.uint64(1), "b": b"xy"},
+        {"a": words, "b": b"x", "c": b"y"},
+        {"a": words, "b": b"x", "c": b"yz"},
+        {"a": words, "b": [b"xy"]},
+    ]
+    assert len({fingerprint(freeze(one)) for one in payloads}) == len(payloads)
+
+
 def test_every_payload(payload: Payload, data: st.DataObject, extra: bytes) -> None:
     """One payload for all properties: making payloads is what takes the time."""
     message = encode(payload)
     assert same(decode(message), payload)
     assert encoded_size(freeze(payload)) == len(message), "the size is known without encoding"
+    assert fingerprint(decode(message)) == fingerprint(freeze(payload)), "both sides name it alike"
     at = data.draw(st.integers(0, len(message) - 1))
     for wrong in (message[:at], message + extra):
         with pytest.raises(PayloadError):

@@ -18,6 +18,7 @@ encoder adds zeros at the end of the header of a payload of very many small valu
 states of searches have.
 """
 
+import hashlib
 import math
 import struct
 from typing import Any, TypeAlias
@@ -88,6 +89,16 @@ def encoded_size(payload: Payload) -> int:
     """``len(encode(payload))`` without copying an array. The payload must be frozen."""
     header, body = _packed(payload, [])
     return _PREFIX.size + len(header) + -len(header) % 8 + body
+
+
+def fingerprint(payload: Payload) -> bytes:
+    """Names a payload by what it is on the wire, without copying an array; it must be frozen."""
+    chunks: list[memoryview] = []
+    header, _ = _packed(payload, chunks)
+    digest = hashlib.sha256(header)  # which says how long each chunk is
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.digest()
 
 
 def decode(data: bytes, limit: int = MAX_BYTES) -> Payload:

@@ -154,7 +154,7 @@ def plausible_gradient(opened: Mapping[str, Any], late: bool = False) -> bool:
         return False
     votes = opened["scale"]
     most = max(1.0, float(votes.sum())) if late else 1.0
-    if sum_fault(opened, {"share": share_form(most)}):
+    if "share" not in opened or share_form(most).fault(opened["share"]):
         return False
     share = float(opened["share"])
     if np.abs(votes - np.rint(votes)).max() > 1e-3:

@@ -100,8 +100,7 @@ class UpdateCoder(Saved):
             if self._compress == "int8":
                 multiples = np.floor(multiples + random.random(multiples.shape))
             np.rint(multiples, out=multiples)
-            np.minimum(multiples, most, out=multiples)
-            np.maximum(multiples, -most, out=multiples)
+            np.clip(multiples, -most, most, out=multiples)
             multiples *= step
             rounded[name] = multiples
             if keeps:

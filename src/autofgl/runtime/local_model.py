@@ -68,6 +68,7 @@ class LocalModel:
             self.model = empty_network(spec)
             self.load_weights(weights)
         self.model.to(self.device)  # drawn on the CPU: the same weights on every device
+        self._named = tuple(self.model.named_parameters())
         self._optimizer = _new_optimizer(self.model, settings, settings.lr)
         self._batches = self._mini_batches(settings)
         self._val_logits: Tensor | None = None
@@ -300,8 +301,7 @@ class LocalModel:
 
     def trained(self) -> Iterator[tuple[str, torch.nn.Parameter]]:
         """Parameters by name, without those that are fixed."""
-        named = self.model.named_parameters()
-        return ((name, parameter) for name, parameter in named if parameter.requires_grad)
+        return ((name, parameter) for name, parameter in self._named if parameter.requires_grad)
 
     def flags(self) -> dict[str, Any]:
         """What the figures of an evaluation say besides."""

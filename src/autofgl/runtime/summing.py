@@ -1,6 +1,5 @@
 """A party's side of secure sums, and weighted means as sums."""
 
-import hashlib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, ClassVar
@@ -8,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autofgl.federation.party import Context, Refused
-from autofgl.federation.payload import Payload, encode
+from autofgl.federation.payload import Payload, fingerprint
 from autofgl.runtime.bounds import VOTES
 from autofgl.runtime.private import PrivateClient, is_private
 from autofgl.secure import Reveal, StepGrid, SumClient, make_client
@@ -72,7 +71,7 @@ class Summing:
         if broadcast is not None and self._protected:
             if grid is not None:  # not told, but they must agree on it all the same
                 broadcast = {**broadcast, "grid": {"bits": grid.bits, "steps": dict(grid.steps)}}
-            digest = hashlib.sha256(encode(broadcast)).digest()[:16]
+            digest = fingerprint(broadcast)[:16]
         if self.private is not None:
             return self.private.contribute(tag, vectors, reference or {}, reveal, digest)
         active = has_weight(vectors)

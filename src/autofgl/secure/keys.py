@@ -25,6 +25,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -257,7 +258,7 @@ def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
 
 def bind_parts(*parts: str | bytes) -> bytes:
     """Several pieces as one, so that no two different lists give the same bytes."""
-    return join_parts(*[part.encode() if isinstance(part, str) else part for part in parts])
+    return join_parts(*[part.encode() if type(part) is str else part for part in parts])
 
 
 @dataclass(frozen=True)
@@ -446,14 +447,19 @@ class KeyedServer:
             raise SumNotOpened(self._bound(tag, missing))
         return {name: sent for name, sent in contributions.items() if name in names}
 
+    @cached_property
+    def _all_parties(self) -> tuple[str, str]:
+        """A short name for the parties of this job, and the parties."""
+        parties = json.dumps(sorted(self._parties))
+        return hashlib.sha256(parties.encode()).hexdigest()[:16], parties
+
     def _note_contributors(self, tag: str, names: Iterable[str], kind: str = ABSENT) -> None:
         """Note whose contributions make a sum, before it is opened.
 
         That is who of the parties is absent; these change from one job to another, and are noted
         once.
         """
-        parties = json.dumps(sorted(self._parties))
-        key = hashlib.sha256(parties.encode()).hexdigest()[:16]
+        key, parties = self._all_parties
         self._ledger.note(key, PARTIES, parties)
         absent = json.dumps([key, sorted(set(self._parties).difference(names))])
         if kind == ABSENT or absent != self._ledger.get(tag, ABSENT):

@@ -8,12 +8,15 @@ never keys or values.
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autofgl.secure import SecureSumError
 
+#: Opened for each line, so that no file stays open for every party of a large federation.
+_APPENDING = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _CHECK = 16  # hexadecimal digits of a line's digest
 _PAGES = 64  # of 4 KiB, that a table keeps in memory
 
@@ -83,9 +86,15 @@ class Ledger:
 
     def _append(self, path: Path, entry: bytes) -> None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab", buffering=0) as file:
-                file.write(_line(entry))
+            try:
+                file = os.open(path, _APPENDING, 0o644)
+            except FileNotFoundError:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                file = os.open(path, _APPENDING, 0o644)
+            try:
+                _write_all(file, _line(entry))
+            finally:
+                os.close(file)
         except OSError as error:
             raise SecureSumError(
                 f"the ledger {path.name} cannot be written ({error.strerror}): without it no sum "
@@ -119,6 +128,12 @@ def _entry(path: Path, number: int, line: bytes) -> tuple[str, str]:
         )
     tag, kind, value = json.loads(entry)
     return _key(tag, kind), value
+
+
+def _write_all(file: int, line: bytes) -> None:
+    """Write a line, at once if the system takes it whole."""
+    while line:
+        line = line[os.write(file, line) :]
 
 
 def _key(tag: str, kind: str) -> str:

@@ -8,7 +8,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -271,28 +270,49 @@ class _Lost(Exception):
     """The actor's thread is gone."""
 
 
-class _Job(Future[Payload]):
-    """One piece of work for an actor; it has a slot while it runs, unless it was given up."""
+class _Job:
+    """One piece of work for an actor; it has a slot while it runs, unless it was given up.
+
+    Its caller waits for a lock: a ``concurrent.futures.Future``, which has a condition in Python,
+    took a tenth of a round of small clients.
+    """
 
     def __init__(self, work: Callable[[], Payload | None], slots: _Slots) -> None:
-        super().__init__()
         self._work = work
         self._slots = slots
         self._slot: list[None] = []  # one or none; only one of two threads can pop it
         self._given_up = False
+        self._reply: Payload = {}
+        self._error: BaseException | None = None
+        self._running = threading.Lock()
+        self._running.acquire()
 
     def run(self) -> None:
         self._slot.append(self._slots.get())
         try:
             if not self._given_up:
-                self.set_result(self._work() or {})
+                self._reply = self._work() or {}
         except Exception as error:
-            self.set_exception(error)
+            self._error = error
         except BaseException as error:  # the party's thread ends: it is lost
-            self.set_exception(_Lost(f"{type(error).__name__}: {error}"))
+            self._error = _Lost(f"{type(error).__name__}: {error}")
             raise
         finally:
             self.release()
+            self._running.release()
+
+    def result(self, timeout: float | None = None) -> Payload:
+        """What came of it; ``TimeoutError`` if that takes longer than so many seconds."""
+        if not self._running.acquire(timeout=-1 if timeout is None else timeout):
+            raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        return self._reply
+
+    def lose(self) -> None:
+        """It will not run: its thread has ended."""
+        self._error = _Lost("its thread has ended")
+        self._running.release()
 
     def release(self) -> None:
         """It is done, or the caller waits no longer: let another party have the core."""
@@ -331,7 +351,7 @@ class _Actor:
             while True:
                 job = self._jobs.get_nowait()
                 if job is not None:
-                    job.set_exception(_Lost("its thread has ended"))
+                    job.lose()
 
     def _live(self) -> None:
         one_torch_thread()

@@ -137,6 +137,7 @@ class MaskedClient(KeyedClient):
         contributors = set(take_names(sealed, "contributors"))
         if not contributors <= set(self._ring.roster):
             raise SecureSumError(f"'{header.tag}' names contributors that are not in the roster")
+        self._require_confirmed(header, contributors)
         words = take_words(sealed, "words", self._words.size(header))
         counts = {
             self._mask(group, header.tag): len(contributors.intersection(group.members))
@@ -144,6 +145,9 @@ class MaskedClient(KeyedClient):
             if not contributors.isdisjoint(group.members)
         }
         return self._words.decode_for_parties(header, words, counts, grid)
+
+    def _require_confirmed(self, header: Header, contributors: Collection[str]) -> None:
+        """Refuse a sum of others than this party confirmed, where parties confirm them."""
 
     def _mask(self, group: SumGroup, tag: str) -> bytes:
         """The key of what keeps a sum of a group from the server, another one for each group."""
@@ -161,6 +165,8 @@ class _Sum:
     share: bytes
     #: Its share of its own cover, and of whose masks the cover is.
     cover: tuple[tuple[str, ...], bytes] = ((), b"")
+    #: The view that the ledger has of it.
+    view: SumView | None = None
 
 
 class SharesClient(MaskedClient):
@@ -218,14 +224,10 @@ class SharesClient(MaskedClient):
             del self._sums[next(iter(self._sums))]
         return {**fields, "words": words, **dealt}
 
-    def open(self, sealed: Payload, grid: StepGrid | None = None) -> SumVectors:
-        """See :class:`autofgl.secure.SumClient`; a sum of others than were confirmed is refused."""
-        found = super().open(sealed, grid)
-        header, names = Header.from_payload(sealed), take_names(sealed, "contributors")
-        view = self._own_view(header.tag, header.digest, names)
+    def _require_confirmed(self, header: Header, contributors: Collection[str]) -> None:
+        view = self._own_view(header.tag, header.digest, contributors)
         if view.contributors and self._ledger.get(view.tag, VIEW) not in (None, view.digest.hex()):
             raise SumRefused(f"{self._ring.name} confirmed other contributors to '{view.tag}'")
-        return found
 
     def _own_view(self, tag: str, header: bytes, contributors: Collection[str]) -> SumView:
         names = set(contributors)
@@ -322,7 +324,10 @@ class SharesClient(MaskedClient):
         if len(header) != HEADER_BYTES or (own is not None and header != own.header):
             raise SumRefused(f"{self._ring.name} contributed to another sum called '{tag}'")
         view = self._own_view(tag, header, names)
-        self._note_view(view)
+        if own is None or own.view != view:
+            self._note_view(view)
+            if own is not None:
+                own.view = view
         return view
 
     def _note_view(self, view: SumView) -> None:
