@@ -37,7 +37,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "fedavg": {"rounds": 4},
     "fedavg parameters": {"rounds": 4, "aggregate": "parameters", "local_epochs": 1},
     **{f"fedavg {way}": {"rounds": 3, "sharing": way, "personal_epochs": 2}
-       for way in ("personal", "head", "ditto", "across", "fedgta", "fed-pub")},
+       for way in ("personal", "head", "encoder", "ditto", "across", "fedgta", "fed-pub")},
     "fedavg alone too": {"rounds": 2, "compare_alone": True, "compress": "int8"},
     "auto": {**_SEARCH, "trials": 2, "trial_rounds": 2, "recipes": 4, "ensemble": 2},
     "fl-agcns": {**_SEARCH, "population": 4, "generations": 2, "warmup": 1, "weight_steps": 1,

@@ -147,7 +147,7 @@ def test_a_large_prox_keeps_clients_near(small_clients: list[ClientGraph]) -> No
     assert ends[1] < 0.5 * ends[0]
 
 
-@pytest.mark.parametrize("way", ["head", "ditto", "fedgta"])
+@pytest.mark.parametrize("way", ["head", "encoder", "ditto", "fedgta"])
 def test_a_search_in_a_way_of_sharing(way: str, small_clients: list[ClientGraph]) -> None:
     """Trials are trained as the network will be in the end."""
     small = {"candidates": 2, "candidate_rounds": 2, "layers": 2, "finalists": 1, "tune": 2}
@@ -155,6 +155,7 @@ def test_a_search_in_a_way_of_sharing(way: str, small_clients: list[ClientGraph]
     method.setup()
     rows = to_the_end(method)
     kinds = {type(party.sharing).__name__ for party in parties(method).values()}
-    assert kinds == {{"head": "HeadClient", "ditto": "DittoClient"}.get(way, "LikenessClient")}
+    own = {"head": "HeadClient", "encoder": "EncoderClient", "ditto": "DittoClient"}
+    assert kinds == {own.get(way, "LikenessClient")}
     assert {row["phase"] for row in rows} == {"search", "trial", "train"}
     assert 0 <= method.finish().test_accuracy <= 1

@@ -30,6 +30,10 @@ PARAMETERS: dict[str, Any] = {**QUICK, "aggregate": "parameters"}
 HEAD = ("convs.1.bias", "convs.1.lin.weight")
 
 
+def is_own(way: str, name: str) -> bool:
+    return (name in HEAD) == (way == "head")
+
+
 def average(models: list[Weights], clients: list[ClientGraph]) -> Weights:
     counts = np.array([client.train_mask.sum() for client in clients], np.float32)
     shares = counts / counts.sum()
@@ -45,17 +49,20 @@ def now(method: Any, attribute: str = "local") -> list[Weights]:
     return [getattr(one.sharing, attribute).weights() for one in parties(method).values()]
 
 
-def test_heads_stay_and_bodies_are_averaged(small_clients: list[ClientGraph]) -> None:
-    """FedPer, Algorithms 1 and 2, over two rounds."""
-    method = make("fedavg", small_clients, sharing="head", **PARAMETERS)
+@pytest.mark.parametrize("way", ["head", "encoder"])
+def test_what_is_own_stays_and_the_rest_is_averaged(
+    way: str, small_clients: list[ClientGraph]
+) -> None:
+    """FedPer, Algorithms 1 and 2, and LG-FedAvg, Algorithm 1, over two rounds."""
+    method = make("fedavg", small_clients, sharing=way, **PARAMETERS)
     mine = local_models(small_clients)
     for at in (1, 2):
         for local in mine:
             local.train(2, at)
-        body = average([local.weights() for local in mine], small_clients)
+        mean = average([local.weights() for local in mine], small_clients)
         for local in mine:
             own = local.weights()
-            local.load_weights({name: (own if name in HEAD else body)[name] for name in own})
+            local.load_weights({name: (own if is_own(way, name) else mean)[name] for name in own})
     rounds(method, 2)
     method.training.evaluate()
     for ours, local in zip(now(method), mine, strict=True):
@@ -63,13 +70,16 @@ def test_heads_stay_and_bodies_are_averaged(small_clients: list[ClientGraph]) ->
     assert not close(*(one.weights() for one in mine[:2]), 1e-3)
 
 
-def test_with_gradients_heads_follow_their_own(small_clients: list[ClientGraph]) -> None:
-    method = make("fedavg", small_clients, sharing="head", **QUICK)
+@pytest.mark.parametrize("way", ["head", "encoder"])
+def test_with_gradients_what_is_own_follows_its_own(
+    way: str, small_clients: list[ClientGraph]
+) -> None:
+    method = make("fedavg", small_clients, sharing=way, **QUICK)
     mine = local_models(small_clients)
     gradients = [local.gradient(1) for local in mine]
     common = average(gradients, small_clients)
     for local, own in zip(mine, gradients, strict=True):
-        local.apply({name: (own if name in HEAD else common)[name] for name in own})
+        local.apply({name: (own if is_own(way, name) else common)[name] for name in own})
     rounds(method, 1)
     method.training.evaluate()
     for ours, local in zip(now(method), mine, strict=True):
@@ -97,9 +107,21 @@ def test_the_head_is_the_last_layer(names: list[str], head: set[str]) -> None:
     assert head_of(names) == head
 
 
-def test_a_single_layer_has_no_body() -> None:
-    with pytest.raises(autofgl.errors.UserError, match="two layers at least"):
-        head_of(["convs.0.lin.weight", "convs.0.lin.bias"])
+@pytest.mark.parametrize("way", ["head", "encoder"])
+def test_a_single_layer_has_no_halves(way: str) -> None:
+    with pytest.raises(autofgl.errors.UserError, match=f"sharing={way} takes .* two layers"):
+        head_of(["convs.0.lin.weight", "convs.0.lin.bias"], way)
+
+
+def test_encoders_do_not_travel(small_clients: list[ClientGraph]) -> None:
+    sent = {}
+    for way in ("common", "encoder"):
+        method = make("fedavg", small_clients, sharing=way, **QUICK)
+        rounds(method, 3)
+        sent[way] = method.federation.meter.ops["round"].bytes_up
+    head = sum(local_models(small_clients)[0].weights()[name].size for name in HEAD)
+    assert sent["encoder"] < 0.5 * sent["common"]
+    assert sent["encoder"] > 3 * 3 * head, "one byte a value of the head at least, each round"
 
 
 def test_ditto_by_hand(small_clients: list[ClientGraph]) -> None:

@@ -110,16 +110,17 @@ class SharingSettings(BaseModel):
 
     model_config = CONFIG
 
-    sharing: Literal["common", "personal", "head", "ditto", "across", "fedgta", "fed-pub"] = (
-        "common"
-    )
+    sharing: Literal[
+        "common", "personal", "head", "encoder", "ditto", "across", "fedgta", "fed-pub"
+    ] = "common"
     """what clients have in common. common: one model, and edges between clients are dropped;
     personal: it is fine-tuned by each client in the end, where its own validation nodes gain by
-    that; head: each client keeps a last layer of its own (FedPer); ditto: each has a model of its
-    own, pulled towards the common one; across: networks convolve across clients, which send each
-    other embeddings of nodes that they share an edge with; fedgta, fed-pub: each gets an average of
-    the models of clients like it, which the server has to see (secure=none, and parameters are
-    averaged, whatever aggregate says)"""
+    that; head: each client keeps a last layer of its own (FedPer); encoder: each keeps all layers
+    but the last (LG-FedAvg); ditto: each has a model of its own, pulled towards the common one;
+    across: networks convolve across clients, which send each other embeddings of nodes that they
+    share an edge with; fedgta, fed-pub: each gets an average of the models of clients like it,
+    which the server has to see (secure=none, and parameters are averaged, whatever aggregate
+    says)"""
     share: Literal["hidden", "all", "none"] = "hidden"
     """sharing=across: whose embeddings cross: those of hidden layers, the first convolution's too,
     which peers can undo into raw features, or none"""

@@ -41,25 +41,25 @@ class HeadClient(CommonClient):
 
 
 class HeadServer(CommonServer):
-    """Averages bodies."""
+    """Averages the layers that clients have in common."""
 
     conclude_options: ClassVar[Mapping[str, Form]] = {"model": WEIGHTS}
 
     def __init__(self, clients: Clients, settings: Any, seed: int) -> None:
         super().__init__(clients, settings, seed)
         self._keeps = True
-        self.foretells = False  # heads take steps of their own
+        self.foretells = False  # what clients keep takes steps of its own
 
     def step_of(self, total: Mapping[str, Any]) -> Flat | None:  # noqa: ARG002
-        """Losses depend on heads too."""
+        """Losses depend on what clients keep, too."""
         return None
 
     def outcome(self, end: Ending) -> Outcome:
-        """The body with the mean of all heads, or the clients' own networks."""
+        """What is common with the mean of what is not, or the clients' own networks."""
         return with_models(super().outcome(end), end)
 
 
-def head_of(parameters: Iterable[str]) -> frozenset[str]:
+def head_of(parameters: Iterable[str], way: str = "head") -> frozenset[str]:
     """The parameters of the last layer among all of a network, in the order in which it has them.
 
     A layer is a part of the network by its name, or by its number in a list. Two-step networks with
@@ -77,7 +77,7 @@ def head_of(parameters: Iterable[str]) -> frozenset[str]:
     layers = [tuple(path[: 1 + path[1].isdigit()]) if path[1:] else (path[0],) for path in paths]
     if len(set(layers)) < 2:
         raise UserError(
-            "sharing=head takes a network of two layers at least, one of which is common: choose "
+            f"sharing={way} takes a network of two layers at least, one of which is common: choose "
             "another network, or sharing=personal"
         )
     return frozenset(name for name, layer in zip(names, layers, strict=True) if layer == layers[-1])

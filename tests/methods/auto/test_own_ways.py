@@ -14,8 +14,8 @@ from autofgl.methods.auto.portfolio import portfolio
 from autofgl.runtime.recipe import Recipe
 from federations import make, parties, to_the_end
 
-TINY: dict[str, Any] = {"recipes": 4, "trial_rounds": 12, "tune": 0, "trials": 0, "rounds": 40}
-TINY |= {"finalists": 4, "hidden": 8, "lr": 0.05, "ensemble": 0}
+TINY: dict[str, Any] = {"recipes": 5, "trial_rounds": 12, "tune": 0, "trials": 0, "rounds": 40}
+TINY |= {"finalists": 5, "hidden": 8, "lr": 0.05, "ensemble": 0}
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +42,13 @@ def test_they_race_where_mixes_of_classes_are_unlike(small_clients: list[ClientG
 def test_one_whose_classes_mean_something_else_gains(turned_round: list[ClientGraph]) -> None:
     method = make("auto", turned_round, across=False, **TINY)
     method.setup()
-    for at, way in ((2, "head"), (3, "ditto")):
+    for at, way in ((2, "head"), (3, "ditto"), (4, "encoder")):
         method._selection.race.entries[at].recipe = f"{way}: gcn; normalize_features=false"
     to_the_end(method)
     outcome = method.finish()
     every = {one["kind"]: one["accuracy"] for one in reversed(outcome.extra["candidates"])}
-    assert {"common", "personal", "alone", "head", "ditto"} == every.keys()
-    for way in ("personal", "head", "ditto"):
+    assert {"common", "personal", "alone", "head", "encoder", "ditto"} == every.keys()
+    for way in ("personal", "head", "encoder", "ditto"):
         assert every[way] > every["common"] + 0.1
     against = outcome.extra["certificate"]["against"]["fedavg"]
     assert outcome.test_accuracy > against["test_accuracy"] + 0.1

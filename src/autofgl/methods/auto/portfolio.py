@@ -17,17 +17,20 @@ from autofgl.sharing.across.common import ACROSS
 from autofgl.sharing.alone_rounds import ALONE
 from autofgl.sharing.common import COMMON
 from autofgl.sharing.ditto import DITTO
+from autofgl.sharing.encoder import ENCODER
 from autofgl.sharing.head import HEAD
 
 #: Ways of learning together, by the names that recipes call them.
-WAYS: Mapping[str, Sharing] = {way.name: way for way in (COMMON, ALONE, ACROSS, HEAD, DITTO)}
+WAYS: Mapping[str, Sharing] = {
+    way.name: way for way in (COMMON, ALONE, ACROSS, HEAD, ENCODER, DITTO)
+}
 #: Ways in which every client ends with the same network, and those after which it may fine-tune
 #: what it has: embeddings of other clients are of the common network, and who trains for itself has
 #: done so.
 COMMON_WAYS = frozenset({"common", "across"})
-TUNABLE_WAYS = frozenset({"common", "head"})
+TUNABLE_WAYS = frozenset({"common", "head", "encoder"})
 #: Ways in which every client ends with a network of its own.
-OWN_WAYS = ("alone", "head", "ditto")
+OWN_WAYS = ("alone", "head", "encoder", "ditto")
 #: Training alone comes near the best with this many times its loss.
 NEAR = 1.3
 
@@ -147,8 +150,8 @@ def other_ways(best_first: Sequence[Entry], look: Look) -> list[Recipe]:
     worth = ["common", *(["across"] if _crossing(look) else []), *(OWN_WAYS if own else [])]
     raced = {one.recipe for one in best_first}
     recipes = [best.model_copy(update={"sharing": way}) for way in worth]
-    if best.network == "sgc":  # a single layer: nothing would be common below a head
-        recipes = [one for one in recipes if one.sharing != "head"]
+    if best.network == "sgc":  # a single layer: one half would be empty
+        recipes = [one for one in recipes if one.sharing not in ("head", "encoder")]
     return [one for one in recipes if str(one) not in raced]
 
 

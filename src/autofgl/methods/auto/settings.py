@@ -13,7 +13,7 @@ from autofgl.secure.accountant import Releases
 
 #: Most recipes that the portfolio has for any federation, and other ways of sharing in which the
 #: best of them is tried; finalists besides the leaders.
-MOST_RECIPES, MOST_WAYS, BASELINES = 16, 4, 3
+MOST_RECIPES, MOST_WAYS, BASELINES = 16, 5, 3
 #: What may count besides the objective.
 COSTS = ("size", "latency", "bytes")
 
