@@ -62,8 +62,8 @@ _ACROSS = (
 _WAYS = Learns(
     "server, with `sharing` and the like",
     "with `personal`, `head`, `encoder` and `ditto` sums of the figures of the clients' own models "
-    "instead of those of the common one (`personal`: both); with `head` the mean of all heads in the "
-    "end, with `encoder` that of all encoders; "
+    "instead of those of the common one (`personal`: both); with `head` the mean of all heads in "
+    "the end, with `encoder` that of all encoders; "
     "with `compare_alone` the sums of what clients reach alone, and how many gain and lose; with "
     "`collect_models` each client's own model",
     none="with `fedgta` and `fed-pub`, which no secure mode can give, every client's weights, and "
