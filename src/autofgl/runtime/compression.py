@@ -36,6 +36,8 @@ HEADROOM = {"none": 16.0, "half": 4.0, "int8": 2.0}
 _MEMORY = 0.9
 #: Values of a vector that is worth a grid, and the smallest step of one.
 _FEWEST, _SMALLEST = 256, 1e-30
+#: What single precision may take a value beyond a limit by, and more.
+_WITHIN = 1 - 1e-5
 #: Weights are taken to be this large at least: they may grow fast in the beginning.
 _WEIGHT = 0.25
 
@@ -89,7 +91,12 @@ class UpdateCoder(Saved):
         if grid is None:
             return dict(vectors), None
         most = self._sums.packing(LEAST[self._compress], reveal).most
-        keeps = self._compress != "none" and has_weight(vectors)
+        if self._compress == "none":  # nothing is kept, and the sum rounds by itself
+            within = {
+                name: _clipped(vectors[name], most * step) for name, step in grid.steps.items()
+            }
+            return {**vectors, **within}, grid
+        keeps = has_weight(vectors)
         random = numpy_generator(self._seed, "rounding", self._name, tag)
         rounded = dict(vectors)
         for name in sorted(grid.steps):
@@ -120,4 +127,15 @@ class UpdateCoder(Saved):
 def _largest(vectors: Mapping[str, Any]) -> dict[str, float]:
     """The largest magnitudes of vectors that are worth a grid."""
     worth = {name: value for name, value in vectors.items() if np.size(value) >= _FEWEST}
-    return {name: float(np.abs(value).max()) for name, value in worth.items()}
+    return {name: _magnitude(value) for name, value in worth.items()}
+
+
+def _magnitude(value: Any) -> float:
+    return max(float(np.max(value)), -float(np.min(value)))
+
+
+def _clipped(value: Any, limit: float) -> Any:
+    """A vector within a limit; most are."""
+    if _magnitude(value) < _WITHIN * limit:
+        return value
+    return np.clip(np.asarray(value, np.float64), -limit, limit)

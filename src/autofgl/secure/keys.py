@@ -258,7 +258,7 @@ def _expand(secret: bytes, purpose: str, tag: str, size: int = 32) -> bytes:
 
 def bind_parts(*parts: str | bytes) -> bytes:
     """Several pieces as one, so that no two different lists give the same bytes."""
-    return join_parts(*[part.encode() if type(part) is str else part for part in parts])
+    return join_parts(*[part.encode() if isinstance(part, str) else part for part in parts])
 
 
 @dataclass(frozen=True)

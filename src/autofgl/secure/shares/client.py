@@ -1,7 +1,7 @@
 """A party's side of t-of-n masked sums; :mod:`autofgl.secure.shares` explains the protocol."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -209,7 +209,7 @@ class SharesClient(MaskedClient):
         fields = header.to_payload()
         secret = random_secret()
         add_stream(words, self_mask_key(secret))
-        apply = subtract_stream
+        apply: Callable[[NDArray[np.uint64], bytes], None] = subtract_stream
         for peer in self._roster:
             if peer == self._ring.name:
                 apply = add_stream  # for those after this party

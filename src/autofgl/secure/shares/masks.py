@@ -39,18 +39,20 @@ def add_stream(words: NDArray[np.uint64], key: bytes) -> None:
     _apply(np.add, words, key)
 
 
-def subtract_stream(words: NDArray[np.uint64], key: bytes) -> None:
-    """Undo :func:`add_stream`."""
-    _apply(np.subtract, words, key)
+def subtract_stream(words: NDArray[np.uint64], key: bytes, times: int = 1) -> None:
+    """Undo :func:`add_stream`, of so many parties that added the same."""
+    _apply(np.subtract, words, key, times)
 
 
-def _apply(operation: np.ufunc, words: NDArray[np.uint64], key: bytes) -> None:
+def _apply(operation: np.ufunc, words: NDArray[np.uint64], key: bytes, times: int = 1) -> None:
     encryptor = Cipher(AES(key), CTR(bytes(16))).encryptor()
     buffer = np.empty(min(_WORDS, words.size), "<u8")
     for start in range(0, words.size, _WORDS):
         part = words[start : start + _WORDS]
         stream = buffer[: part.size]
         encryptor.update_into(memoryview(_ZEROS)[: 8 * part.size], stream.view(np.uint8).data)
+        if times != 1:
+            stream *= np.uint64(times)
         operation(part, stream, out=part)
 
 
@@ -102,10 +104,7 @@ class Words:
         """The vectors of a sum that only holders of keys can read; how many used each key."""
         words = words.copy()
         for key, count in contributors.items():
-            mask = np.zeros_like(words)
-            add_stream(mask, key)
-            mask *= np.uint64(count)
-            words -= mask
+            subtract_stream(words, key, count)
         integers = words.view(np.int64)
         integers >>= self.guard
         return self.fixed_point["parties"].decode_vectors(header, integers, grid)
