@@ -6,7 +6,7 @@ import torch
 from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional as F
 
-from autofgl.tasks.losses import NodeLoss, balanced_weights, disagreement
+from autofgl.tasks.losses import NodeLoss, balanced_weights, disagreement, distance_from
 
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
 
@@ -79,3 +79,13 @@ def test_what_passes_agree_on_is_a_constant() -> None:
     again = first.detach().clone().requires_grad_()
     ((again.softmax(1) - target).square().sum() / 2).backward()
     torch.testing.assert_close(first.grad, again.grad)
+
+
+def test_the_distance_from_a_teacher_is_the_mean_kullback_leibler_divergence() -> None:
+    scores = logits()
+    taught = torch.randn(6, 3, generator=torch.Generator().manual_seed(1)).log_softmax(1)
+    p, q = taught.exp().numpy(), scores.detach().softmax(1).numpy()
+    expected = (p * np.log(p / q)).sum() / 6
+    with torch.no_grad():
+        assert float(distance_from(taught, scores)) == pytest.approx(expected, rel=1e-5)
+        assert float(distance_from(scores.log_softmax(1), scores)) == pytest.approx(0, abs=1e-6)

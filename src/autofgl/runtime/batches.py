@@ -25,11 +25,14 @@ _CHUNK, _SMALLEST_CHUNK = 1 << 16, 1 << 8
 
 @dataclass(frozen=True)
 class Batch:
-    """A small graph and the labels of its first nodes, which are those to learn from."""
+    """A small graph, and the labels of its first nodes, which are those to learn from; ``nodes``
+    are their places in the whole graph.
+    """
 
     features: InputFeatures
     structure: Structure
     labels: Tensor
+    nodes: Tensor
 
 
 class MiniBatches:
@@ -71,7 +74,8 @@ class MiniBatches:
         part = self._sampler.draw(self._nodes[chosen], rng)
         features, labels = self._features.rows(part.nodes), self._labels[chosen]
         at = self._device
-        return Batch(features.to(at), part.structure.to(at), labels.to(at))
+        nodes = torch.from_numpy(self._nodes[chosen])
+        return Batch(features.to(at), part.structure.to(at), labels.to(at), nodes.to(at))
 
 
 def batch_at(nodes: int, size: int, round_: int, seed: int, name: str) -> Ints:

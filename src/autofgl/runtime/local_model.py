@@ -24,7 +24,13 @@ from autofgl.runtime.settings import BatchSettings, ConsistencySettings, TrainSe
 from autofgl.runtime.state import restore_state, saved_state
 from autofgl.seeding import torch_generator
 from autofgl.tasks.counts import Counts, prediction_counts
-from autofgl.tasks.losses import NodeLoss, calibrated_losses, disagreement, tempered_losses
+from autofgl.tasks.losses import (
+    NodeLoss,
+    calibrated_losses,
+    disagreement,
+    distance_from,
+    tempered_losses,
+)
 
 Weights: TypeAlias = dict[str, npt.NDArray[np.float32]]
 
@@ -72,6 +78,7 @@ class LocalModel:
         self._optimizer = _new_optimizer(self.model, settings, settings.lr)
         self._batches = self._mini_batches(settings)
         self._val_logits: Tensor | None = None
+        self._teacher: Tensor | None = None
 
     def _mini_batches(self, settings: TrainSettings) -> MiniBatches | None:
         if not isinstance(settings, BatchSettings) or not settings.batch or not self.train_nodes:
@@ -152,10 +159,14 @@ class LocalModel:
             return iter([None])
         return self._batches.epoch(self._seed, self.name, at, epoch)
 
+    def teach(self, log_probabilities: Any) -> None:
+        """From now on learn from predictions for all own nodes ``[n, C]``, too."""
+        self._teacher = send(np.asarray(log_probabilities, np.float32), next(iter(self._named))[1])
+
     def backward(self, generator: torch.Generator, batch: Batch | None = None) -> None:
         """Gradients of the mean training loss into the parameters' ``grad``, over all training
-        nodes or those of a mini-batch; with ``consistency`` also of what two passes disagree on, at
-        all own nodes or those of a mini-batch.
+        nodes or those of a mini-batch; with ``consistency`` also of what two passes disagree on,
+        with a teacher of how far they are from it, at all own nodes or those of a mini-batch.
         """
         self.model.train()
         self._optimizer.zero_grad()
@@ -168,6 +179,9 @@ class LocalModel:
         loss = losses[0] if len(losses) == 1 else torch.stack(losses).mean()
         if weight:
             loss = loss + weight * disagreement(passes)
+        if self._teacher is not None:
+            taught = self._teacher if batch is None else self._teacher[batch.nodes]
+            loss = loss + torch.stack([distance_from(taught, logits) for logits in passes]).mean()
         loss.backward()  # type: ignore[no-untyped-call]
 
     def _training_pass(self, generator: torch.Generator, batch: Batch | None) -> Tensor:

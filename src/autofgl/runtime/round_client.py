@@ -376,7 +376,7 @@ class RoundClient(Summing, Party):
         restore_state(self, self.common, state)
 
     def _enter(self, payload: Payload) -> None:
-        given = ("sharing", "network", "settings", "trial", "test")
+        given = ("sharing", "network", "settings", "trial", "test", "teacher")
         recipe = {key: payload[key] for key in given if key in payload}
         self.trainings.begin(payload["stage"], recipe)
 
@@ -389,7 +389,11 @@ class RoundClient(Summing, Party):
         sharing = way.client(self.data, recipe, settings, self._secure, trial)
         if payload.get("test"):
             sharing.show_test(self.data)
+        self.prepare(sharing, payload)
         return sharing
+
+    def prepare(self, sharing: SharingClient, payload: Payload) -> None:
+        """What a method's own client adds to what it has for a recipe."""
 
     def make_room(self, payload: Payload) -> None:
         """Before another training has its turn; see :meth:`Trainings.make_room`."""

@@ -124,14 +124,17 @@ class RoundEngine(Saved):
         trial: bool = False,
         each: Mapping[str, Payload] | None = None,
         room: Payload | None = None,
+        about: Payload | None = None,
     ) -> None:
         """Have every client build its network, and count the nodes.
 
         ``recipe`` says what the run's settings do not, ``each`` what is in each client's own; in a
         trial test nodes are left alone and the network may diverge. ``room`` says whether clients
-        ``park`` the training before, and which they ``forget``.
+        ``park`` the training before, and which they ``forget``; ``about`` is what a method's own
+        clients are told of the training besides.
         """
         parts = recipe.to_payload() if recipe else {}
+        parts |= about or {}
         self._message = {"stage": self.stage, **parts, **({"trial": True} if trial else {})}
         self._each = dict(each or {})
         # Who is late has not built this network, and cannot join later unless it is the run's own.

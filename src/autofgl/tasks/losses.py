@@ -90,6 +90,14 @@ def disagreement(passes: Sequence[Tensor]) -> Tensor:
     return (predictions - sharpened).square().sum(dim=2).mean()
 
 
+def distance_from(taught: Tensor, logits: Tensor) -> Tensor:
+    r"""Mean over nodes of :math:`\mathrm{KL}(p \Vert q)`, with log p ``[n, C]`` what is taught and
+    q the predictions: knowledge distillation (Hinton et al., "Distilling the knowledge in a neural
+    network", 2015), at the temperature that the teacher is calibrated by.
+    """
+    return F.kl_div(F.log_softmax(logits, 1), taught, reduction="batchmean", log_target=True)
+
+
 def balanced_weights(label_counts: Any) -> list[float]:
     """n / (C n_c) of each class from the numbers of training nodes n_c; 0 where there is none."""
     counts = np.asarray(label_counts, np.float64)

@@ -38,8 +38,9 @@ class FinalModel:
 class Entrant:
     """A training of the finals, what it is for, and what came of it.
 
-    ``roles`` are ``leader`` and the names of baselines; ``ending``: waiting, running, done,
-    diverged, or skipped for want of time; ``cut_short`` if it had no time to come to its own end.
+    ``roles`` are ``leader``, ``taught`` and the names of baselines; ``ending``: waiting, running,
+    done, diverged, or skipped for want of time; ``cut_short`` if it had no time to come to its own
+    end. ``teacher``, if any, are members of a mean on the clients' shelves that it learns from.
     """
 
     recipe: str
@@ -51,6 +52,12 @@ class Entrant:
     val_loss: float = math.inf
     cut_short: bool = False
     result: dict[str, Any] = field(default_factory=dict)
+    teacher: list[list[Any]] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        return self.recipe + (f", taught by a mean of {len(self.teacher)}" if self.teacher else "")
 
     @property
     def over(self) -> bool:
@@ -116,6 +123,10 @@ class Bench:
             self.entrants.append(one)
         self._room = room
 
+    def add(self, entrant: Entrant) -> None:
+        """Train another one, when the others are over."""
+        self.entrants.append(entrant)
+
     def step(self) -> Row:
         """One round of the entrant whose turn it is."""
         if self._at < 0:
@@ -125,7 +136,7 @@ class Bench:
         one.rounds = training.round
         if training.done or training.diverged:
             self._end()
-        return {**row, "finalist": at, "code": one.recipe}
+        return {**row, "finalist": at, "code": one.label}
 
     def end_present(self) -> None:
         """Conclude the present training where it is: its time is up."""
@@ -184,7 +195,8 @@ class Bench:
         else:
             one.stage = f"final-{at}-"
             self._trainings[at] = self._made(at)
-            self._trainings[at].start(self._recipe(at), trial=True, room=room)
+            about = {"teacher": one.teacher} if one.teacher else None
+            self._trainings[at].start(self._recipe(at), trial=True, room=room, about=about)
         one.ending = "running"
 
     def _end(self) -> None:

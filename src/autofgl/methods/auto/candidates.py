@@ -25,6 +25,8 @@ from autofgl.tasks.losses import TEMPERATURES
 
 #: Of so many finalists means are tried.
 MIXED = 4
+#: A finalist with at most this many times the least loss may teach.
+NEAR_BEST = 1.05
 
 
 @dataclass
@@ -98,7 +100,7 @@ def shelve(
     return [
         Candidate(
             [[f"{at}+{number}", TEMPERATURES[int(np.argmin(row))]]],
-            one.recipe + said,
+            one.label + said,
             kind_of(Recipe.parse(one.recipe), own),
             at,
             float(np.min(row)),
@@ -122,6 +124,18 @@ def in_words(epochs: int, rate: float) -> str:
     """A fine-tuning in a label; nothing if there is none."""
     slower = f" at {rate:g} of the rate" if rate != 1 else ""
     return f", then {epochs} epochs alone{slower}" if epochs else ""
+
+
+def teacher_of(every: Sequence[Candidate], most: int) -> list[list[Any]]:
+    """Members of a mean to learn from: the finalists, each as it is best, whose loss is near the
+    least; none if there is only one.
+    """
+    best: dict[int, Candidate] = {}
+    for one in sorted(every, key=lambda one: one.loss):
+        best.setdefault(one.entrant, one)
+    near = [one for one in best.values() if one.loss <= NEAR_BEST * next(iter(best.values())).loss]
+    members = [member for one in near[:most] for member in one.members]
+    return members if len(members) > 1 else []
 
 
 def worth_keeping(every: Sequence[Candidate]) -> list[Candidate]:

@@ -22,7 +22,8 @@ from autofgl.runtime.local_model import WORST_LOSS
 from autofgl.runtime.metrics import scale_down
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.round_client import RoundClient
-from autofgl.runtime.sharing import Sharing
+from autofgl.runtime.sharing import Sharing, SharingClient
+from autofgl.runtime.state import restore_state
 from autofgl.runtime.summing import COUNT_UNIT
 from autofgl.tasks.counts import prediction_counts
 from autofgl.tasks.losses import tempered_losses
@@ -65,6 +66,17 @@ class AutoClient(RoundClient):
         self._nodes = [np.flatnonzero(mask) for mask in masks_of(data.graph)]
         self._entries: list[Members] = []
         self._lead = self._chosen = 0
+
+    def load_state(self, state: Payload) -> None:
+        """Take up where :meth:`state` was taken; trainings may learn from what is on the shelf."""
+        restore_state(self, ("_shelf",), state)
+        super().load_state(state)
+
+    def prepare(self, sharing: SharingClient, payload: Payload) -> None:
+        """With a ``teacher``, members of a mean, the network learns from those that are here."""
+        teacher = payload.get("teacher", ())
+        if any(name in self._shelf for name, _ in teacher):
+            sharing.local.teach(self._shelf.log_probabilities(teacher))
 
     def permit(self, op: str, payload: Payload) -> None:
         """Show others no embeddings where that was turned down."""

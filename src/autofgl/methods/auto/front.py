@@ -28,7 +28,7 @@ def costs_of(entrants: Sequence[Entrant], sent: Mapping[str, int]) -> list[Costs
         if not one.result:
             every.append({})
             continue
-        figures = (one.model.parameters, one.model.inference_s, sent.get(one.recipe, 0))
+        figures = (one.model.parameters, one.model.inference_s, sent.get(one.label, 0))
         every.append(dict(zip(COSTS, map(float, figures), strict=True)))
     return every
 

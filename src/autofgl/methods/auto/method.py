@@ -13,9 +13,9 @@ from autofgl.errors import AutoFGLError
 from autofgl.federation import Federation
 from autofgl.federation.payload import Payload
 from autofgl.graphs.client_graph import ClientGraph
-from autofgl.methods.auto.bench import Bench
+from autofgl.methods.auto.bench import Bench, Entrant
 from autofgl.methods.auto.beyond import Beyond
-from autofgl.methods.auto.candidates import Candidate, shelve
+from autofgl.methods.auto.candidates import Candidate, shelve, teacher_of
 from autofgl.methods.auto.client import AutoClient
 from autofgl.methods.auto.front import costs_of
 from autofgl.methods.auto.lineup import entrants, first_in_line
@@ -28,7 +28,7 @@ from autofgl.methods.auto.portfolio import (
     portfolio,
     unlike,
 )
-from autofgl.methods.auto.result import baselines_of, common_model, outcome_of
+from autofgl.methods.auto.result import baselines_of, by_loss, common_model, outcome_of
 from autofgl.methods.auto.settings import BASELINES, MOST_WAYS, AutoSettings
 from autofgl.methods.auto.verdicts import Choosing
 from autofgl.methods.fl_agcns.client import largest_searched
@@ -60,7 +60,7 @@ class Auto(Method):
     ends_on_interrupt = True
     saved = (
         "_wrapped_up", "_stage", "_look", "_log", "_note", "_candidates", "_due", "_slot", "_sent",
-        "_selection", "_beyond", "_bench",
+        "_selection", "_beyond", "_bench", "_taught",
     )  # fmt: skip
     settings: AutoSettings
 
@@ -83,6 +83,7 @@ class Auto(Method):
         self._candidates: list[dict[str, Any]] = []
         self._due: list[str] = []  # what the clock has asked for
         self._sent: dict[str, int] = {}  # bytes of the rounds of each recipe
+        self._taught = not settings.distill  # or nothing is to be taught
         self._slot: list[float] = [-1, 0.0]  # a finalist, and the share of the time that it has
 
     @classmethod
@@ -93,21 +94,23 @@ class Auto(Method):
     @property
     def rounds(self) -> int:
         """Rounds so far, and those that are left at most."""
+        taught = 0 if self._taught else self.settings.rounds
         if self._bench.begun:
-            return self.round + self._bench.planned
+            return self.round + self._bench.planned + taught
         left = (self._selection.race.planned, self.settings.finalists * self.settings.rounds)
         ways = MOST_WAYS * self.settings.ways
         more = (ways, self.settings.tune, self.settings.trials) if self._stage == "race" else ()
         return (
             self.round
+            + taught
             + sum(left)
             + sum(bracket_rounds(one, self.settings.trial_rounds) for one in more)
         )
 
     @property
     def done(self) -> bool:
-        """All finalists are trained."""
-        return self._bench.done
+        """All finalists are trained, and what they teach."""
+        return self._bench.done and (self._taught or "end" in self._due)
 
     def setup(self) -> None:
         """Look at the federation, and let those recipes begin that it deserves."""
@@ -157,8 +160,10 @@ class Auto(Method):
         before = self._traffic
         if not self._bench.begun:
             row = self._selection.race_round()
-        elif not self._bench.done:
-            row = self._bench.step()
+        else:
+            if self._bench.done and not self._taught and "end" not in self._due:
+                self._teach()
+            row = {} if self._bench.done else self._bench.step()
         if row:
             self._sent[row["code"]] = self._sent.get(row["code"], 0) + self._traffic - before
         note, self._note = self._note, {}
@@ -197,7 +202,7 @@ class Auto(Method):
         if bench.present < 0 or "next" in self._due:
             return
         if self._slot[0] != bench.present:
-            part = max(FINALS_UNTIL - spent, 0.0) / max(bench.left, 1)
+            part = max(FINALS_UNTIL - spent, 0.0) / max(bench.left + (not self._taught), 1)
             self._slot = [bench.present, spent + part]
         elif spent >= self._slot[1]:
             self._due.append("next")
@@ -244,6 +249,22 @@ class Auto(Method):
         pairs = [(one, None if one.init else raced.get(one.recipe)) for one in chosen]
         self._enter("finals", f"train {len(chosen)} finalists to the end", why)
         self._bench.begin(pairs, race.room())
+
+    def _teach(self) -> None:
+        """Have the best common network learn from the mean of the best finalists."""
+        self._taught = True
+        every = [Candidate(**one) for one in self._candidates]
+        teacher = teacher_of(every, self.settings.ensemble)
+        common = [one for one in by_loss(every) if is_common(self._recipe_of(one.entrant))]
+        if not teacher or not common:
+            self._decide("teach nothing", "no second finalist is near the best")
+            return
+        one = Entrant(self._bench.entrants[common[0].entrant].recipe, ["taught"], teacher=teacher)
+        self._bench.add(one)
+        self._decide(f"train {one.label}", "one network instead of several: distill=true")
+
+    def _recipe_of(self, entrant: int) -> Recipe:
+        return Recipe.parse(self._bench.entrants[entrant].recipe)
 
     def _shelve(self, at: int) -> None:
         one = self._bench.entrants[at]

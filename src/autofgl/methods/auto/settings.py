@@ -1,9 +1,10 @@
 """Settings of ``auto``. All of them have defaults that need no thought."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from autofgl.errors import UserError
 from autofgl.methods.fl_agcns.settings import SpaceSettings
 from autofgl.runtime.federated_settings import FederatedTraining
 from autofgl.runtime.settings import Count, Whole
@@ -46,6 +47,9 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
     ensemble: Whole = 3
     """most finalists whose predictions may be averaged where validation says that it helps; 0 or 1:
     one network only"""
+    distill: bool = False
+    """train one more network, which learns from the mean of the best finalists as well as from
+    labels: clients then take one network, never a mean of several"""
     costs: str = ""
     """what counts besides the objective: some of size, latency and bytes, such as size,latency. Of
     what is as good as the best within a standard error, clients then take what costs least"""
@@ -64,6 +68,12 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
             return given
         objective, costs = str(given["objective"]).split(",", 1)
         return {"costs": costs, **given, "objective": objective.strip()}
+
+    @model_validator(mode="after")
+    def _check_distill(self) -> Self:
+        if self.distill and self.ensemble < 2:
+            raise UserError("distill=true learns from a mean of finalists: set ensemble=2 or more")
+        return self
 
     @field_validator("costs", mode="before")
     @classmethod
@@ -96,4 +106,4 @@ class AutoSettings(SelectionSettings, SpaceSettings, FederatedTraining):
             bracket_rounds(count, self.trial_rounds)
             for count in (self.recipes, MOST_WAYS * self.ways, self.tune, self.trials)
         )
-        return raced + (self.finalists * self.inits + BASELINES) * self.rounds
+        return raced + (self.finalists * self.inits + BASELINES + self.distill) * self.rounds

@@ -101,7 +101,7 @@ class Choosing:
             one.costs = dict(costs[one.entrant])
         names = {member[0] for one in kept for member in one.members}
         forget = [one.members[0][0] for one in every if one.members[0][0] not in names]
-        mixed = means(kept, self._settings.ensemble)
+        mixed = [] if self._settings.distill else means(kept, self._settings.ensemble)
         rated = [*kept, *mixed]
         self._rate(rated, {"entries": [one.members for one in rated], "forget": forget})
         by_score = self._settings.objective != "accuracy"
