@@ -71,7 +71,7 @@ CONVOLUTIONS: dict[str, LayerType] = {
     "gmm": LayerType(
         lambda width: GMMConv(width, width, kernel_size=4), per_edge=True, held=4, held_edge=20
     ),
-    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3, held=23),
+    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3, held=17),
     # Beyond the paper.
     "gat6": LayerType(
         lambda width: GATConv(width, width, heads=6, concat=False),
@@ -81,7 +81,7 @@ CONVOLUTIONS: dict[str, LayerType] = {
     ),
     "sgc4": LayerType(lambda width: SGConv(width, width, K=4), hops=4),
     "appnp3": LayerType(lambda _: APPNPConv(K=3, alpha=0.1), hops=3, held=0),
-    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1), held=7),
+    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1), held=5),
 }
 
 

@@ -22,6 +22,7 @@ from autofgl.nn.conv.gin import GINConv
 from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.kernels.recurrence import gated_update
 from autofgl.nn.structure import Structure
 
 #: A structure for one hop, and the number of rows that are needed after it.
@@ -85,9 +86,8 @@ def _appnp(convolution: APPNPConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
 
 def _gated_graph(convolution: GatedGraphConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     for weight, (structure, rows) in zip(convolution.weight, hops, strict=True):
-        # A plain sum over neighbors first, then the map, would round more.
-        message = _first(structure.weighted_sum @ (x @ weight), rows)
-        x = convolution.rnn(message, _first(x, rows))
+        near = _first(structure.weighted_sum @ x, rows)
+        x = gated_update(convolution.rnn, near, weight, _first(x, rows))
     return x
 
 
