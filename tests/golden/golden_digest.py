@@ -27,7 +27,6 @@ from torch.nn import functional
 
 import autofgl
 from autofgl.cli import main
-from autofgl.nn.kernels.dense import multiply
 
 STORED = Path(__file__).with_name("digests.json")
 #: Whether the package is the one beside these tests: one from elsewhere would prove nothing.
@@ -76,7 +75,7 @@ def fingerprint() -> str:
             each, halves = torch.arange(inner), torch.tensor([0, inner // 2])
             sparse = torch.where(a > 1, a, 0).to_sparse_coo()
             results = [a @ b, torch.sparse.mm(sparse, b), a.T @ a, a.sum(), a.sum(0), a.mean(1)]
-            results += [multiply(a, b), embedding_bag(each, b, halves, per_sample_weights=a[0])]
+            results += [embedding_bag(each, b, halves, per_sample_weights=a[0])]
             results += [a.exp(), a.tanh(), a.sigmoid(), a.log_softmax(1), a.norm(), b.std()]
             arrays = [left @ right, left.sum(), left.sum(0), np.exp(left), np.tanh(left)]
             for array in [result.numpy() for result in results] + arrays:

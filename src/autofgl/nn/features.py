@@ -11,7 +11,6 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from autofgl.nn.kernels.dense import product
 from autofgl.nn.kernels.dropout import dropout, dropout_mask
 from autofgl.nn.kernels.operation import Rng, constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern
@@ -61,7 +60,7 @@ class InputFeatures:
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         """``[n, F] @ [F, k] -> [n, k]``, differentiable in the weight."""
-        return _times(self.matrix, weight)
+        return self.matrix @ weight
 
     @property
     def device(self) -> torch.device:
@@ -161,7 +160,7 @@ class SelectedRows(InputFeatures):
 
     def __matmul__(self, weight: Tensor) -> Tensor:
         """``[m, F] @ [F, k] -> [m, k]``, differentiable in the weight."""
-        return _times(self.matrix, weight).index_select(0, self._index)
+        return (self.matrix @ weight).index_select(0, self._index)
 
     def to(self, device: torch.device) -> InputFeatures:
         """The same on a device."""
@@ -192,10 +191,6 @@ NodeInput: TypeAlias = Tensor | InputFeatures
 def as_tensor(x: NodeInput) -> Tensor:
     """The input as a dense tensor ``[n, F]``."""
     return x if isinstance(x, Tensor) else x.to_dense()
-
-
-def _times(matrix: Tensor | SparseOperator, weight: Tensor) -> Tensor:
-    return product(matrix, weight) if isinstance(matrix, Tensor) else matrix @ weight
 
 
 def _one_for_zero(total: Tensor) -> Tensor:

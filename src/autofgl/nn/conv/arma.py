@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.dense import product
 from autofgl.nn.kernels.dropout import dropout
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
@@ -74,5 +73,4 @@ class ARMAConv(Convolution):
 
 def _all_stacks(x: NodeInput, weight: Tensor) -> Tensor:
     """``x`` times each of the stacks' weights ``[stacks, in, out]``, in one product."""
-    side_by_side = weight.transpose(0, 1).reshape(weight.shape[1], -1)
-    return product(x, side_by_side) if isinstance(x, Tensor) else x @ side_by_side
+    return x @ weight.transpose(0, 1).reshape(weight.shape[1], -1)

@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from autofgl.nn.conv.base import Convolution
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.dense import product
 from autofgl.nn.kernels.linear import Linear, glorot
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.structure import Structure
@@ -43,7 +42,7 @@ class GMMConv(Convolution):
 
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
-        messages = structure.joined(product(x, self.g) if isinstance(x, Tensor) else x @ self.g)
+        messages = structure.joined(x @ self.g)
         out = structure.mixed_mean(self.edge_weights(structure), messages)
         return out + self.root.product(x) + self.bias
 

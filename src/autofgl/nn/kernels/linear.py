@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from autofgl.nn.features import NodeInput
-from autofgl.nn.kernels.dense import product
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.kernels.sparse import SparseOperator
 
@@ -50,13 +49,13 @@ class Linear(nn.Module):
 
     def forward(self, x: NodeInput) -> Tensor:
         """The affine map."""
-        if isinstance(x, Tensor):
-            return product(x, self.weight, self.bias)
+        if isinstance(x, Tensor) and self.bias is not None:
+            return torch.addmm(self.bias, x, self.weight)
         return self.add_bias(x @ self.weight)
 
     def product(self, x: NodeInput) -> Tensor:
         """The linear part alone."""
-        return product(x, self.weight) if isinstance(x, Tensor) else x @ self.weight
+        return x @ self.weight
 
     def grows(self, x: NodeInput) -> bool:
         """Whether the product is wider than ``x``, so that others with ``x`` itself cost less."""
@@ -71,8 +70,8 @@ class Linear(nn.Module):
         second one where ``x`` would cross to other clients.
         """
         if self.grows(x) and not getattr(operator, "crosses", False):
-            return product(operator @ x, self.weight)  # type: ignore[operator]
-        return operator @ self.product(x)
+            return operator @ x @ self.weight  # type: ignore[operator]
+        return operator @ (x @ self.weight)
 
 
 @runtime_checkable

@@ -10,8 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function, once_differentiable
 
-from autofgl.nn.kernels.dense import multiply
-
 _aten = torch.ops.aten
 
 
@@ -20,7 +18,7 @@ def gated_update(cell: nn.GRUCell, inputs: Tensor, weight: Tensor, state: Tensor
 
     Shapes: inputs ``[n, D]``, weight ``[D, C]``, state ``[n, C]`` → ``[n, C]``.
     """
-    weight_in = cell.weight_ih @ weight.t()
+    weight_in = weight @ cell.weight_ih.t()
     out: Tensor = _GatedUpdate.apply(  # type: ignore[no-untyped-call]
         inputs, state, weight_in, cell.weight_hh, cell.bias_ih, cell.bias_hh
     )
@@ -33,8 +31,8 @@ class _GatedUpdate(Function):
 
     .. math::
         \mathbf{r}, \mathbf{z} = \sigma(\mathbf{X} \mathbf{W}_{r,z} + \mathbf{H} \mathbf{U}_{r,z} +
-        \mathbf{b}), \quad \mathbf{n} = \tanh(\mathbf{X} \mathbf{W}_n + \mathbf{r} \odot
-        \mathbf{u}), \quad \mathbf{u} = \mathbf{H} \mathbf{U}_n + \mathbf{c}, \quad
+        \mathbf{b}), \quad \mathbf{n} = \tanh(\mathbf{X} \mathbf{W}_n + \mathbf{c} + \mathbf{r}
+        \odot \mathbf{u}), \quad \mathbf{u} = \mathbf{H} \mathbf{U}_n + \mathbf{d}, \quad
         \mathbf{H}^{\prime} = \mathbf{n} + \mathbf{z} \odot (\mathbf{H} - \mathbf{n})
     """
 
@@ -43,17 +41,18 @@ class _GatedUpdate(Function):
         ctx: Any,
         inputs: Tensor,
         state: Tensor,
-        weight_in: Tensor,  # [3C, D]
+        weight_in: Tensor,  # [D, 3C]
         weight_state: Tensor,  # [3C, C]
         bias_in: Tensor,
         bias_state: Tensor,
     ) -> Tensor:
-        gates = 2 * state.shape[1]
-        both = multiply(inputs, weight_in[:gates].t(), bias_in[:gates] + bias_state[:gates])
-        both.add_(multiply(state, weight_state[:gates].t())).sigmoid_()
-        reset, update = both.chunk(2, dim=1)
-        inner = multiply(state, weight_state[gates:].t(), bias_state[gates:])
-        candidate = multiply(inputs, weight_in[gates:].t(), bias_in[gates:])
+        width = state.shape[1]
+        gates, last = slice(2 * width), slice(2 * width, None)
+        by_state = weight_state.t()
+        both = torch.addmm(bias_in[gates] + bias_state[gates], inputs, weight_in[:, gates])
+        reset, update = both.addmm_(state, by_state[:, gates]).sigmoid_().chunk(2, dim=1)
+        inner = torch.addmm(bias_state[last], state, by_state[:, last])
+        candidate = torch.addmm(bias_in[last], inputs, weight_in[:, last])
         _tanh(candidate.addcmul_(reset, inner))
         ctx.save_for_backward(inputs, state, weight_in, weight_state, both, inner, candidate)
         return torch.lerp(candidate, state, update)
@@ -62,23 +61,27 @@ class _GatedUpdate(Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, ...]:
         inputs, state, weight_in, weight_state, both, inner, candidate = ctx.saved_tensors
+        width = state.shape[1]
         reset, update = both.chunk(2, dim=1)
-        # Gradients of what enters r, z and n, from the inputs and from the state.
-        by_inputs = state.new_empty(len(state), 3 * state.shape[1])
-        of_reset, of_update, of_candidate = by_inputs.chunk(3, dim=1)
-        kept = grads[0] * update
-        _aten.tanh_backward.grad_input(grads[0] - kept, candidate, grad_input=of_candidate)
+        # Gradients of u, then of what enters r, z and n: the first three belong to the state, the
+        # last three to the inputs.
+        parts = state.new_empty(len(state), 4 * width)
+        of_inner, of_reset, of_update, of_candidate = parts.chunk(4, dim=1)
+        of_state = grads[0] * update
+        _aten.tanh_backward.grad_input(grads[0] - of_state, candidate, grad_input=of_candidate)
+        torch.mul(of_candidate, reset, out=of_inner)
         _aten.sigmoid_backward.grad_input(of_candidate * inner, reset, grad_input=of_reset)
         difference = (state - candidate).mul_(grads[0])
         _aten.sigmoid_backward.grad_input(difference, update, grad_input=of_update)
-        by_state = torch.cat([of_reset, of_update, of_candidate * reset], dim=1)
+        to_state, to_inputs = parts[:, : 3 * width], parts[:, width:]
+        bias = parts.sum(0)
         return (
-            multiply(by_inputs, weight_in),
-            kept.add_(multiply(by_state, weight_state)),
-            multiply(inputs.t(), by_inputs).t(),
-            multiply(state.t(), by_state).t(),
-            by_inputs.sum(0),
-            by_state.sum(0),
+            to_inputs @ weight_in.t(),
+            of_state.addmm_(to_state, weight_state.roll(width, 0)),
+            inputs.t() @ to_inputs,
+            (to_state.t() @ state).roll(-width, 0),
+            bias[width:],
+            bias[: 3 * width].roll(-width, 0),
         )
 
 

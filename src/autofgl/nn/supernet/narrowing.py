@@ -25,7 +25,6 @@ from autofgl.nn.conv.gmm import GMMConv
 from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
 from autofgl.nn.kernels.attention import mixed_sums
-from autofgl.nn.kernels.dense import product
 from autofgl.nn.kernels.operation import Rng
 from autofgl.nn.kernels.recurrence import gated_update
 from autofgl.nn.kernels.sparse import SparsePattern
@@ -103,8 +102,8 @@ def _arma(convolution: ARMAConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
         weight.transpose(0, 1).reshape(x.shape[1], -1)
         for weight in (convolution.init_weight, convolution.root_weight[0])
     )
-    own = product(_first(x, rows), root, convolution.bias[0].reshape(-1))
-    out = own + product(_first(structure.symmetric @ x, rows), init)
+    own = torch.addmm(convolution.bias[0].reshape(-1), _first(x, rows), root)
+    out = torch.addmm(own, _first(structure.symmetric @ x, rows), init)
     out = out if convolution.act is None else convolution.act(out)
     return out.view(rows, convolution.num_stacks, -1).mean(1)
 
@@ -136,7 +135,7 @@ def _add_mapped(start: Tensor, sums: Tensor, maps: Sequence[Tensor]) -> Tensor:
     """The first rows of each part, ``[K, n, C]``, times its map, added to ``start``."""
     near = sums if sums.shape[1] == len(start) else sums[:, : len(start)]
     for part, weight in zip(near.unbind(0), maps, strict=True):
-        start = start + product(part, weight)
+        start = torch.addmm(start, part, weight)
     return start
 
 
