@@ -13,6 +13,7 @@ import shlex
 import signal
 import threading
 import time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import safetensors.numpy
 import torch
 import yaml
 from golden_cases import CASES, ENCRYPTED, GRAPH
+from torch.nn import functional
 
 import autofgl
 from autofgl.cli import main
@@ -59,6 +61,7 @@ def record(name: str, folder: Path, stop_after: int = 0) -> Record:
 def fingerprint() -> str:
     """Digest of how this machine computes: products, sums and functions of torch and NumPy."""
     digest = hashlib.sha256()
+    embedding_bag = partial(functional.embedding_bag, mode="sum")
     for package in ("torch", "numpy", "scipy", "optuna", "pymetis"):
         digest.update(f"{package} {version(package)}".encode())
     threads = torch.get_num_threads()
@@ -69,8 +72,10 @@ def fingerprint() -> str:
             left = numbers.standard_normal((rows, inner)).astype(dtype)
             right = numbers.standard_normal((inner, columns)).astype(dtype)
             a, b = torch.from_numpy(left), torch.from_numpy(right)
+            each, halves = torch.arange(inner), torch.tensor([0, inner // 2])
             sparse = torch.where(a > 1, a, 0).to_sparse_coo()
             results = [a @ b, torch.sparse.mm(sparse, b), a.T @ a, a.sum(), a.sum(0), a.mean(1)]
+            results += [embedding_bag(each, b, halves, per_sample_weights=a[0])]
             results += [a.exp(), a.tanh(), a.sigmoid(), a.log_softmax(1), a.norm(), b.std()]
             arrays = [left @ right, left.sum(), left.sum(0), np.exp(left), np.tanh(left)]
             for array in [result.numpy() for result in results] + arrays:

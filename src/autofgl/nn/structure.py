@@ -63,6 +63,11 @@ class Structure:
         return self if device == self.device else MovedStructure(self, device)
 
     @property
+    def single(self) -> Structure:
+        """The structure of one input, where this one is for several side by side."""
+        return self
+
+    @property
     def edge_index(self) -> Tensor:
         """Sources and targets, ``[2, E]``."""
         return self._edge_index

@@ -1,6 +1,6 @@
 import torch
 
-from autofgl.nn.kernels.attention import AttentionPattern
+from autofgl.nn.kernels.attention import AttentionPattern, mixed_mean, mixed_sums
 from autofgl.nn.kernels.sparse import SparsePattern
 
 DOUBLE = torch.float64
@@ -33,6 +33,19 @@ def test_softmax_survives_large_scores() -> None:
     )
     shifted = scores() + 1e4 * pattern.pattern.row.unsqueeze(1)
     torch.testing.assert_close(pattern.softmax(shifted), pattern.softmax(scores()))
+
+
+def test_sums_that_are_mapped_later_come_to_the_same() -> None:
+    pattern, weights = edges().pattern, scores(heads=3)
+    generator = torch.Generator().manual_seed(4)
+    x = torch.randn(4, 5, dtype=DOUBLE, generator=generator)
+    maps = torch.randn(3, 5, 2, dtype=DOUBLE, generator=generator)
+    sums = mixed_sums(pattern, weights, x)
+    assert sums.shape == (3, 4, 5)
+    degree = pattern.crow.diff().clamp(min=1).unsqueeze(1)
+    messages = (x @ maps).transpose(0, 1).reshape(4, -1)
+    got = torch.bmm(sums, maps).sum(0) / degree
+    torch.testing.assert_close(got, mixed_mean(pattern, weights, messages))
 
 
 def test_gradients_of_any_order() -> None:

@@ -63,6 +63,34 @@ def test_products_equal_dense_ones(pattern: SparsePattern, generator: torch.Gene
     torch.testing.assert_close(sampled_product(pattern, left, right), entries)
 
 
+@pytest.mark.parametrize("width", [1, 7, 16, 100])
+def test_products_in_single_precision(
+    width: int, pattern: SparsePattern, generator: torch.Generator
+) -> None:
+    """Another kernel than that of doubles; what it is given may be a view, and be recorded."""
+    values = rand(2 * pattern.nnz, generator=generator).float()[::2].requires_grad_()
+    x = rand(width, 7, generator=generator).float().T.requires_grad_()
+    expected = dense(pattern, values) @ x
+    got = spmm(pattern, values, x)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(SparseOperator(pattern, values.detach()) @ x.detach(), expected)
+    upstream = rand(6, width, generator=generator).float()
+    torch.testing.assert_close(
+        torch.autograd.grad(got, (values, x), upstream),
+        torch.autograd.grad(expected, (values, x), upstream),
+    )
+
+
+def test_without_fbgemm_the_same(
+    pattern: SparsePattern, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    operator = SparseOperator(pattern, rand(pattern.nnz, generator=generator).float())
+    x = rand(7, 5, generator=generator).float()
+    with_it = operator @ x
+    monkeypatch.setattr("autofgl.nn.kernels.sparse._HAS_FBGEMM", False)
+    torch.testing.assert_close(operator @ x, with_it)
+
+
 def test_gradients_of_any_order(pattern: SparsePattern, generator: torch.Generator) -> None:
     values = rand(pattern.nnz, generator=generator, grad=True)
     x = rand(7, 2, generator=generator, grad=True)

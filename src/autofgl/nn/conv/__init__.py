@@ -63,15 +63,13 @@ CONVOLUTIONS: dict[str, LayerType] = {
     "sgc": LayerType(lambda width: SGConv(width, width, K=2), hops=2),
     "appnp": LayerType(lambda _: APPNPConv(K=10, alpha=0.1), hops=10, held=0),
     "agnn": LayerType(lambda _: AGNNConv(), per_edge=True, held=1.1, held_edge=2),
-    "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2), held=2.6),
+    "arma": LayerType(lambda width: ARMAConv(width, width, num_stacks=2), held=3.4),
     "feast": LayerType(
         lambda width: FeaStConv(width, width, heads=2), per_edge=True, held=2.1, held_edge=2
     ),
     "gen": LayerType(GENConv, held=9.1),
-    "gmm": LayerType(
-        lambda width: GMMConv(width, width, kernel_size=4), per_edge=True, held=4, held_edge=20
-    ),
-    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3, held=23),
+    "gmm": LayerType(lambda width: GMMConv(width, width, kernel_size=4), held=3.3, held_edge=25),
+    "gatedgraph": LayerType(lambda width: GatedGraphConv(width, num_layers=3), hops=3, held=19),
     # Beyond the paper.
     "gat6": LayerType(
         lambda width: GATConv(width, width, heads=6, concat=False),
@@ -81,7 +79,7 @@ CONVOLUTIONS: dict[str, LayerType] = {
     ),
     "sgc4": LayerType(lambda width: SGConv(width, width, K=4), hops=4),
     "appnp3": LayerType(lambda _: APPNPConv(K=3, alpha=0.1), hops=3, held=0),
-    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1), held=7),
+    "gatedgraph1": LayerType(lambda width: GatedGraphConv(width, num_layers=1), held=5.4),
 }
 
 

@@ -38,7 +38,13 @@ class FeaStConv(Convolution):
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
         steering, messages = structure.joined_together(self.u(x), self.lin(x))  # [n, heads]
+        weights = self.edge_weights(steering, structure)
+        return structure.attention.mixed_mean(weights, messages) + self.bias
+
+    def edge_weights(self, steering: Tensor, structure: Structure) -> Tensor:
+        r"""The heads' shares in every edge, ``[E, H]``, from :math:`\mathbf{u}_h^{\top}
+        \mathbf{x}_i` of every node, ``[n, H]``.
+        """
         edges, targets = structure.attention, structure.own_rows(steering)
         scores = edges.over_sources.T @ steering - edges.over_targets.T @ targets
-        weights = torch.softmax(scores + self.c, dim=1)
-        return edges.mixed_mean(weights, messages) + self.bias
+        return torch.softmax(scores + self.c, dim=1)

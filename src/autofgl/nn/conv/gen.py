@@ -49,7 +49,9 @@ class GENConv(Convolution):
         messages = structure.joined(torch.relu(x) + 1e-7)
         if messages.shape[0] == 0:
             return messages
-        low, high = messages.detach().aminmax(dim=0, keepdim=True)
+        # Two passes: torch's ``aminmax`` along the rows takes twenty times as long.
+        known = messages.detach()
+        low, high = known.amin(0, keepdim=True), known.amax(0, keepdim=True)
         if torch.compiler.is_compiling() or not in_safe_range(low, high):
             return structure.softmax_sum(messages)
         exponentials = (messages - high).exp()

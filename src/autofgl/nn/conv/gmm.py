@@ -43,11 +43,14 @@ class GMMConv(Convolution):
     def convolve(self, x: NodeInput, structure: Structure) -> Tensor:
         """The equation above."""
         messages = structure.joined(x @ self.g)
+        out = structure.mixed_mean(self.edge_weights(structure), messages)
+        return out + self.root.product(x) + self.bias
+
+    def edge_weights(self, structure: Structure) -> Tensor:
+        """The Gaussians at every edge, ``[E, K]``; see :func:`pseudo_coordinates`."""
         offsets = pseudo_coordinates(structure).unsqueeze(1) - self.mu  # [E, K, 2]
         distance = offsets.square() / (_TINY + self.sigma.square())
-        weights = torch.exp(-0.5 * distance.sum(-1))
-        out = structure.mixed_mean(weights, messages)
-        return out + self.root.product(x) + self.bias
+        return torch.exp(-0.5 * distance.sum(-1))
 
 
 def pseudo_coordinates(structure: Structure) -> Tensor:

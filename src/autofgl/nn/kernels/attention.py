@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import torch
@@ -12,8 +13,11 @@ from torch import Tensor
 from autofgl.nn.kernels.operation import Operation, constants
 from autofgl.nn.kernels.sparse import SparseOperator, SparsePattern, has_csr, sampled_product, spmm
 
+_Kept: TypeAlias = WeakKeyDictionary[SparsePattern, dict[int, SparsePattern]]
 #: Patterns with several messages along every edge, by the number of messages.
-_BY_PART: WeakKeyDictionary[SparsePattern, dict[int, SparsePattern]] = WeakKeyDictionary()
+_BY_PART: _Kept = WeakKeyDictionary()
+#: Patterns that stand several times one below the other.
+_REPEATED: _Kept = WeakKeyDictionary()
 
 
 class AttentionPattern:
@@ -71,8 +75,19 @@ def mixed_mean(pattern: SparsePattern, weights: Tensor, messages: Tensor) -> Ten
     """
     parts = weights.shape[1]
     rows = messages.reshape(-1, messages.shape[1] // parts)
-    total = spmm(_by_part(pattern, parts), weights.reshape(-1), rows)
+    total = spmm(_kept(_BY_PART, pattern, parts, _by_part), weights.reshape(-1), rows)
     return total / pattern.crow.diff().clamp(min=1).unsqueeze(1)
+
+
+def mixed_sums(pattern: SparsePattern, weights: Tensor, x: Tensor) -> Tensor:
+    r"""For each part k and target i, :math:`\sum_j w_{ij,k} \, \mathbf{x}_j` over its sources j.
+
+    :func:`mixed_mean` without its division, before any map: where few targets matter, only these
+    need to be mapped. Weights ``[E, K]`` and ``[n, C]`` to ``[K, m, C]``.
+    """
+    parts = weights.shape[1]
+    repeated = _kept(_REPEATED, pattern, parts, _repeated)
+    return spmm(repeated, weights.t().reshape(-1), x).view(parts, -1, x.shape[1])
 
 
 class _EdgeSoftmax(Operation):
@@ -124,19 +139,38 @@ def _block_diagonal(pattern: SparsePattern, copies: int) -> SparsePattern:
     with constants():
         block = torch.arange(copies, device=pattern.col.device).unsqueeze(1)
         m, n = pattern.shape
-        ends = pattern.crow[1:] + block * pattern.nnz
-        crow = torch.cat([ends.new_zeros(1), ends.reshape(-1)])
         col = (pattern.col + block * n).reshape(-1)
+        crow = _repeated_starts(pattern, copies)
         return SparsePattern.from_csr(crow, col, (m * copies, n * copies))
+
+
+def _kept(
+    kept: _Kept, pattern: SparsePattern, copies: int, make: Callable[..., SparsePattern]
+) -> SparsePattern:
+    """What is made of a pattern once and kept with it."""
+    made = kept.setdefault(pattern, {})
+    if copies not in made:
+        with constants():
+            made[copies] = make(pattern, copies)
+    return made[copies]
 
 
 def _by_part(pattern: SparsePattern, parts: int) -> SparsePattern:
     """The pattern ``[n, n * parts]`` with ``parts`` neighboring entries for every entry."""
-    kept = _BY_PART.setdefault(pattern, {})
-    if parts not in kept:
-        with constants():
-            part = torch.arange(parts, device=pattern.col.device)
-            col = (pattern.col.long().unsqueeze(1) * parts + part).reshape(-1)
-            shape = (pattern.shape[0], pattern.shape[1] * parts)
-            kept[parts] = SparsePattern.from_csr(pattern.crow.long() * parts, col, shape)
-    return kept[parts]
+    part = torch.arange(parts, device=pattern.col.device)
+    col = (pattern.col.long().unsqueeze(1) * parts + part).reshape(-1)
+    shape = (pattern.shape[0], pattern.shape[1] * parts)
+    return SparsePattern.from_csr(pattern.crow.long() * parts, col, shape)
+
+
+def _repeated(pattern: SparsePattern, copies: int) -> SparsePattern:
+    """The pattern ``[copies * m, n]`` of a matrix below itself."""
+    crow = _repeated_starts(pattern, copies)
+    m, n = pattern.shape
+    return SparsePattern.from_csr(crow, pattern.col.repeat(copies), (m * copies, n))
+
+
+def _repeated_starts(pattern: SparsePattern, copies: int) -> Tensor:
+    block = torch.arange(copies, device=pattern.col.device).unsqueeze(1)
+    ends = pattern.crow[1:] + block * pattern.nnz
+    return torch.cat([ends.new_zeros(1), ends.reshape(-1)])

@@ -14,14 +14,20 @@ import torch
 from torch import Tensor
 
 from autofgl.nn.conv.appnp import APPNPConv
+from autofgl.nn.conv.arma import ARMAConv
 from autofgl.nn.conv.base import Convolution
+from autofgl.nn.conv.feast import FeaStConv
 from autofgl.nn.conv.gated_graph import GatedGraphConv
 from autofgl.nn.conv.gcn import GCNConv
 from autofgl.nn.conv.gen import GENConv
 from autofgl.nn.conv.gin import GINConv
+from autofgl.nn.conv.gmm import GMMConv
 from autofgl.nn.conv.sage import SAGEConv
 from autofgl.nn.conv.sgc import SGConv
+from autofgl.nn.kernels.attention import mixed_sums
 from autofgl.nn.kernels.operation import Rng
+from autofgl.nn.kernels.recurrence import gated_update
+from autofgl.nn.kernels.sparse import SparsePattern
 from autofgl.nn.structure import Structure
 
 #: A structure for one hop, and the number of rows that are needed after it.
@@ -85,10 +91,56 @@ def _appnp(convolution: APPNPConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
 
 def _gated_graph(convolution: GatedGraphConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
     for weight, (structure, rows) in zip(convolution.weight, hops, strict=True):
-        # A plain sum over neighbors first, then the map, would round more.
-        message = _first(structure.weighted_sum @ (x @ weight), rows)
-        x = convolution.rnn(message, _first(x, rows))
+        near = _first(structure.weighted_sum @ x, rows)
+        x = gated_update(convolution.rnn, near, weight, _first(x, rows))
     return x
+
+
+def _arma(convolution: ARMAConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    init, root = (
+        weight.transpose(0, 1).reshape(x.shape[1], -1)
+        for weight in (convolution.init_weight, convolution.root_weight[0])
+    )
+    own = torch.addmm(convolution.bias[0].reshape(-1), _first(x, rows), root)
+    out = torch.addmm(own, _first(structure.symmetric @ x, rows), init)
+    out = out if convolution.act is None else convolution.act(out)
+    return out.view(rows, convolution.num_stacks, -1).mean(1)
+
+
+def _gmm(convolution: GMMConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    # What an edge weighs depends on the graph alone, so that all inputs share it.
+    single = structure.single
+    weights = convolution.edge_weights(single) * single.mean.values.unsqueeze(1)
+    side_by_side = x.view(single.num_nodes, -1)
+    sums = mixed_sums(single.unweighted_symmetric.pattern, weights, side_by_side)
+    maps = convolution.g.view(x.shape[1], weights.shape[1], -1).unbind(1)
+    own = convolution.root.product(_first(x, rows)) + convolution.bias
+    return _add_mapped(own, sums.view(len(sums), *x.shape), maps)
+
+
+def _feast(convolution: FeaStConv, x: Tensor, hops: Sequence[Hop]) -> Tensor:
+    ((structure, rows),) = hops
+    if rows == len(x):
+        return convolution.convolve(x, structure)
+    pattern = structure.attention.pattern
+    weights = convolution.edge_weights(convolution.u(x), structure)
+    sums = mixed_sums(pattern, weights / _degree(pattern).index_select(0, pattern.row), x)
+    maps = convolution.lin.weight.view(x.shape[1], weights.shape[1], -1).unbind(1)
+    return _add_mapped(convolution.bias.expand(rows, -1), sums, maps)
+
+
+def _add_mapped(start: Tensor, sums: Tensor, maps: Sequence[Tensor]) -> Tensor:
+    """The first rows of each part, ``[K, n, C]``, times its map, added to ``start``."""
+    near = sums if sums.shape[1] == len(start) else sums[:, : len(start)]
+    for part, weight in zip(near.unbind(0), maps, strict=True):
+        start = torch.addmm(start, part, weight)
+    return start
+
+
+def _degree(pattern: SparsePattern) -> Tensor:
+    return pattern.crow.diff().clamp(min=1).unsqueeze(1)
 
 
 def _first(x: Tensor, rows: int) -> Tensor:
@@ -98,9 +150,12 @@ def _first(x: Tensor, rows: int) -> Tensor:
 
 _EQUATIONS: dict[type[Convolution], Callable[..., Tensor]] = {
     APPNPConv: _appnp,
+    ARMAConv: _arma,
+    FeaStConv: _feast,
     GCNConv: _gcn,
     GENConv: _gen,
     GINConv: _gin,
+    GMMConv: _gmm,
     GatedGraphConv: _gated_graph,
     SAGEConv: _sage,
     SGConv: _sgc,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from autofgl.nn.conv import layer_type
 from autofgl.nn.space import Genotype
-from autofgl.nn.supernet.plan import Plan
+from autofgl.nn.supernet.plan import Group, Plan
 from autofgl.nn.supernet.receptive_field import ReceptiveField
 
 #: Bytes of a number.
@@ -55,7 +55,8 @@ class MemoryBudget:
         for group in plan.groups(field.limit, self.per_predecessor, field.copies):
             kind, paths = layer_type(group.type, plan.own), len(group.paths)
             far, near = field.size(group.radius + group.hops), field.size(group.radius)
-            saved = kind.held * width * far + kind.held_edge * field.edges(group.radius)
+            inside_nodes = far if kind.whole else _nodes_inside(group, field)
+            saved = kind.held * width * inside_nodes + kind.held_edge * field.edges(group.radius)
             inside = int(paths * (width * far + saved))
             passing = max(passing, 2 * inside)
             kept += paths * width * near
@@ -91,6 +92,13 @@ class MemoryBudget:
         for part in parts:
             smaller = Plan(part.population, plan.fusion, plan.own)
             yield from self._portions(part, smaller, differentiable)
+
+
+def _nodes_inside(group: Group, field: ReceptiveField) -> float:
+    """Nodes that a layer keeps numbers of: of several hops, each leaves fewer to the next one."""
+    if group.hops == 1:
+        return field.size(group.radius + 1)
+    return sum(field.size(group.radius + hop) for hop in range(group.hops)) / group.hops
 
 
 def _half_of_the_nodes(whole: Portion) -> list[Portion]:

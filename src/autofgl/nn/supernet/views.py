@@ -114,6 +114,11 @@ class StackedStructure(_View):
         self._single = single
         self._copies = copies
 
+    @property
+    def single(self) -> Structure:
+        """The structure of one input."""
+        return self._single
+
     @cached_property
     def gcn(self) -> SparseOperator:
         """The single structure's, for every copy."""
