@@ -164,7 +164,6 @@ class SharedSuperNet:
             self.network.parameters(),
             lr=settings.search_lr or settings.lr,
             weight_decay=settings.search_weight_decay,
-            fused=True,  # hundreds of small parameters
         )
         self.loss = NodeLoss.of(settings)
         self._last = (0, -1)
