@@ -20,6 +20,10 @@ Clients whose moments have a cosine of ε at least are averaged, each with the w
 *FED-PUB* (Baek et al., 2023). The mean output of a client's model on a random graph that all have
 alike stands for what it computes, h_i; client j has the weight exp(τ cos(h_i, h_j)) in the average
 of client i, over the sum of all (Eq. 3 and 4). Its sparse masks on weights are left out.
+
+Figures are of the average that a client gets, and that is what it keeps. The papers report on each
+client's model after its local epochs, as the one that it keeps:
+``evaluate=local-before-averaging``.
 """
 
 from collections import Counter
@@ -44,6 +48,7 @@ from autofgl.runtime.reversal import Flat
 from autofgl.runtime.sharing import Ending, Sharing
 from autofgl.runtime.summing import average
 from autofgl.seeding import numpy_generator
+from autofgl.sharing.before_averaging import BeforeAveragingClient
 from autofgl.sharing.common import CommonClient, CommonServer, network_spec
 from autofgl.sharing.personal import collected, with_models
 
@@ -91,6 +96,10 @@ class LikenessClient(CommonClient):
     def about(self) -> Payload:
         """The own model, if it is collected."""
         return collected(self.settings, self.local)
+
+
+class TrainedLikenessClient(LikenessClient, BeforeAveragingClient):
+    """The same; its figures, and what it keeps, are of the weights after its local epochs."""
 
 
 class LikenessServer(CommonServer):
@@ -196,6 +205,20 @@ class LikenessServer(CommonServer):
         return weighted_mean(list(models.values()), np.full(len(models), 1 / len(models)))
 
 
+class TrainedLikenessServer(LikenessServer):
+    """Makes the same averages; clients keep what they make of them."""
+
+    def __init__(
+        self,
+        mixing: Callable[[Sequence[Payload]], Matrix],
+        clients: Clients,
+        settings: Any,
+        seed: int,
+    ) -> None:
+        super().__init__(mixing, clients, settings, seed)
+        self._keeps = True
+
+
 def weighted_mean(models: Sequence[Weights], weights: Sequence[float] | Matrix) -> Weights:
     """Σ weight · model."""
     pairs = list(zip(models, weights, strict=True))
@@ -273,17 +296,31 @@ def cosines(vectors: Sequence[Any]) -> Matrix:
     return np.asarray(rows @ rows.T)
 
 
-FEDGTA = Sharing(
+def _ways(
+    name: str,
+    mixing: Callable[[Sequence[Payload]], Matrix],
+    describe: Callable[[LikenessClient], Payload],
+    reveals: str,
+) -> tuple[Sharing, Sharing]:
+    """With the figures of averages, and with those of what clients make of them."""
+    trained = f"{name}-before-averaging"
+    halves = partial(LikenessServer, mixing), partial(LikenessClient, describe)
+    others = partial(TrainedLikenessServer, mixing), partial(TrainedLikenessClient, describe)
+    return (
+        Sharing(name, *halves, network_spec, reveals),
+        Sharing(trained, *others, network_spec, reveals),
+    )
+
+
+FEDGTA, TRAINED_FEDGTA = _ways(
     "fedgta",
-    partial(LikenessServer, alike_by_moments),
-    partial(LikenessClient, moments_of),
-    network_spec,
+    alike_by_moments,
+    moments_of,
     "every client's weights, and moments of its predicted labels",
 )
-FED_PUB = Sharing(
+FED_PUB, TRAINED_FED_PUB = _ways(
     "fed-pub",
-    partial(LikenessServer, alike_by_function),
-    partial(LikenessClient, function_of),
-    network_spec,
+    alike_by_function,
+    function_of,
     "every client's weights, and what its model gives on a random graph",
 )
