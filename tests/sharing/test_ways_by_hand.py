@@ -233,7 +233,7 @@ def test_clients_keep_what_they_make_of_their_average(
         assert outcome.extra["val_loss"] == pytest.approx(lowest)
     for party in parties(method).values():
         sharing = party.sharing
-        assert close(sharing.local.weights(), sharing.trained.weights(), 0)
+        assert close(sharing.local.weights(), sharing.trained.model.weights(), 0)
 
 
 def test_alone_is_what_separate_gives(small_clients: list[ClientGraph]) -> None:

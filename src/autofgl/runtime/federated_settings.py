@@ -152,10 +152,8 @@ class SharingSettings(BaseModel):
     @property
     def way(self) -> str:
         """The way of sharing that all this asks for, by its name among a method's ways."""
-        if self.evaluate != "local-before-averaging":
-            return self.sharing
-        names = [] if self.sharing == "common" else [self.sharing]
-        return "-".join([*names, "before-averaging"])
+        before = self.sharing == "common" and self.evaluate == "local-before-averaging"
+        return "before-averaging" if before else self.sharing
 
     @property
     def plain_ways(self) -> bool:
