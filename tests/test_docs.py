@@ -10,6 +10,8 @@ import pytest
 from autofgl.errors import UserError
 from autofgl.methods.catalog import METHODS
 from autofgl.methods.privacy import WHO_LEARNS_WHAT
+from autofgl.nn.cross_client import closed_hops
+from autofgl.nn.models.spec import FAMILIES, ModelSpec
 
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
@@ -55,6 +57,20 @@ def test_every_method_has_its_privacy_and_settings(method: str, methods_page: st
     listed = {line.split("`")[1] for line in lines if line.startswith("| `")}
     assert "`rounds`" in text
     assert {"rounds", "lr", "patience"} <= listed
+
+
+def test_rows_that_cross_are_told_of_every_network(methods_page: str) -> None:
+    """Which families keep their first hop to themselves is what closed_hops does."""
+    texts = [party.always for party in WHO_LEARNS_WHAT["fedavg"]] + [methods_page]
+    pattern = r"of (GCN, [\w, ]+ and \w+) (?:that of )?the second"
+    told = [one for text in texts for one in re.findall(pattern, text)]
+    assert len(told) > 1
+    closed = {
+        name for name in FAMILIES
+        if name != "sfgnn" and closed_hops(ModelSpec(name, 3, 2), "hidden") == {0}
+    }  # fmt: skip
+    for one in told:
+        assert {name.lower() for name in re.split(", | and ", one)} == closed
 
 
 def test_every_method_is_in_the_list(methods_page: str, hooks: ModuleType) -> None:

@@ -55,6 +55,23 @@ def test_a_resumed_run_equals_an_undisturbed_one(
     assert same(second, whole)
 
 
+@pytest.mark.parametrize("way", ["fedgta", "fed-pub"])
+def test_a_resumed_run_keeps_what_was_trained(way: str, small_clients: list[ClientGraph]) -> None:
+    """As above, with what clients keep before it is averaged."""
+    settings = {**QUICK, "sharing": way, "evaluate": "local-before-averaging"}
+    whole, first, second = (make("fedavg", small_clients, **settings) for _ in range(3))
+    rows = rounds(whole, 6)
+    rounds(first, 3)
+    first.before_checkpoint()
+    states = {name: party.state() for name, party in parties(first).items()}
+    second.load_state(first.state())
+    for name, party in parties(second).items():
+        party.load_state(states[name])
+    assert to_the_end(second) == rows[3:]
+    assert second.finish().test_accuracy == whole.finish().test_accuracy
+    assert same(second, whole)
+
+
 @pytest.mark.parametrize("secure", ["shares", pytest.param("ckks", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("aggregate", AGGREGATES)
 @pytest.mark.parametrize("way", [name for name in SUMS if name != "common"])

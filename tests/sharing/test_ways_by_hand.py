@@ -229,6 +229,35 @@ def test_figures_before_averaging(small_clients: list[ClientGraph]) -> None:
     assert close(*last, 0), "it is no other way to train"
 
 
+@pytest.mark.parametrize("way", ["fedgta", "fed-pub"])
+def test_clients_keep_what_they_make_of_their_average(
+    way: str, small_clients: list[ClientGraph]
+) -> None:
+    """The best round's figures are of the models after local epochs, which clients end with; the
+    averages are the same as without.
+    """
+    settings = {**QUICK, "sharing": way}
+    method = make("fedavg", small_clients, evaluate="local-before-averaging", **settings)
+    plain = make("fedavg", small_clients, **settings)
+    mine = local_models(small_clients)
+    for local in mine:
+        local.train(2, 1)
+    rows = rounds(method, 4)
+    expected = Metrics.of(np.sum([local.evaluate() for local in mine], axis=0))
+    assert rows[1]["val_accuracy"] == pytest.approx(expected.val_accuracy)
+    rounds(plain, 4)
+    models = [one.training.sharing._models for one in (method, plain)]
+    assert all(close(models[0][name], models[1][name], 0) for name in models[1])
+    outcome = method.finish()
+    lowest = min(row["val_loss"] for row in rows)
+    assert outcome.extra["val_loss"] <= lowest * (1 + 1e-6), "what was best, or the last"
+    if outcome.extra["best_round"] < len(rows):
+        assert outcome.extra["val_loss"] == pytest.approx(lowest)
+    for party in parties(method).values():
+        sharing = party.sharing
+        assert close(sharing.local.weights(), sharing.trained.model.weights(), 0)
+
+
 def test_alone_is_what_separate_gives(small_clients: list[ClientGraph]) -> None:
     alone = make("separate", small_clients, rounds=4, lr=0.05, hidden=8)
     rounds(alone, 4)

@@ -33,12 +33,12 @@ _ACROSS = (
         "with `sharing=across`, peer with an edge to a node",
         "that node's row of every hop of the network that is shared, anew in every round (with "
         "`refresh=k` in every k-th), and nothing of other nodes. With `share=hidden` a row is a "
-        "hidden embedding: of GCN, SAGE, SGC, GIN, GAT and ARMA that of the second and later "
-        "convolutions, made of the node and its neighbors; of APPNP, AGNN and searched networks "
-        "with `relu` at first one of the node alone. From many rounds a peer can rebuild part of "
-        "the features. With `share=all` rows of the first convolution are x·W, from which it "
-        "rebuilds all raw features of the node within a few rounds; with `share=none` there are "
-        "no rows",
+        "hidden embedding: of GCN, SAGE, SGC, GIN, GAT, ARMA, GRAND and GatedGraph that of the "
+        "second and later convolutions, made of the node and its neighbors; of APPNP, AGNN and "
+        "searched networks with `relu` at first one of the node alone. From many rounds a peer can "
+        "rebuild part of the features. With `share=all` rows of the first convolution are x·W, "
+        "from which it rebuilds all raw features of the node within a few rounds; with "
+        "`share=none` there are no rows",
     ),
     Learns(
         "with `sharing=across`, owner of a node",

@@ -289,9 +289,9 @@ def closed_hops(spec: NetworkSpec, share: Share) -> frozenset[int] | None:
 
     With ``hidden`` those are the hops that would show a peer a linear map of the raw features of a
     node, or a map that can be undone entry by entry: the first convolution of GCN, SAGE, GIN, GAT,
-    SGC and ARMA, as in the paper, the first step of GatedGraph, and layers of searched networks
-    that follow an input stage with another activation than ``relu``. APPNP, AGNN and searched
-    networks with ``relu`` feed hidden embeddings into their first hop already.
+    SGC and ARMA, as in the paper, the first step of GatedGraph and GRAND, and layers of searched
+    networks that follow an input stage with another activation than ``relu``. APPNP, AGNN and
+    searched networks with ``relu`` feed hidden embeddings into their first hop already.
     """
     if share == "none":
         return None

@@ -142,7 +142,8 @@ class SharingSettings(BaseModel):
     """what figures are of. own: what the way of sharing gives a client; global: one model on all
     nodes (sharing=common); local: each client's model on its own nodes, which is what own says;
     local-before-averaging: each client's model after its local epochs and before the average, as
-    OpenFGL has it (sharing=common, aggregate=parameters)"""
+    OpenFGL has it (sharing=common with aggregate=parameters, fedgta, fed-pub); of the latter two it
+    is what a client keeps, as in their papers"""
     compare_alone: bool = False
     """in the end every client trains alone as well, and result.json says what it gains by the
     federation; with sharing=personal it may keep that model"""
@@ -174,9 +175,11 @@ def check_sharing(settings: Any) -> None:
         raise UserError(
             f"sharing={settings.sharing} has no one model for evaluate=global: set evaluate=local"
         )
-    if settings.evaluate == "local-before-averaging" and settings.sharing != "common":
+    averaging = settings.sharing in ("common", *LIKENESS)
+    if settings.evaluate == "local-before-averaging" and not averaging:
         raise UserError(
-            "evaluate=local-before-averaging is for sharing=common: others evaluate own models"
+            "evaluate=local-before-averaging is for sharing=common, fedgta and fed-pub: others "
+            "evaluate own models"
         )
     if settings.evaluate == "local-before-averaging" and gradients:
         raise UserError(

@@ -20,6 +20,10 @@ Clients whose moments have a cosine of ε at least are averaged, each with the w
 *FED-PUB* (Baek et al., 2023). The mean output of a client's model on a random graph that all have
 alike stands for what it computes, h_i; client j has the weight exp(τ cos(h_i, h_j)) in the average
 of client i, over the sum of all (Eq. 3 and 4). Its sparse masks on weights are left out.
+
+Figures are of the average that a client gets, and that is what it keeps. The papers report on each
+client's model after its local epochs, as the one that it keeps:
+``evaluate=local-before-averaging``.
 """
 
 from collections import Counter
@@ -36,7 +40,7 @@ from autofgl.graphs.client_graph import ClientGraph, symmetric_edges
 from autofgl.runtime.client_data import ClientData, Inputs
 from autofgl.runtime.clients import Clients
 from autofgl.runtime.device import fetch
-from autofgl.runtime.local_model import Weights
+from autofgl.runtime.local_model import LocalModel, Weights
 from autofgl.runtime.outcome import Outcome, Row
 from autofgl.runtime.recipe import Recipe
 from autofgl.runtime.replies import WEIGHTS, Array, Form, Number
@@ -44,6 +48,7 @@ from autofgl.runtime.reversal import Flat
 from autofgl.runtime.sharing import Ending, Sharing
 from autofgl.runtime.summing import average
 from autofgl.seeding import numpy_generator
+from autofgl.sharing.before_averaging import TrainedModel
 from autofgl.sharing.common import CommonClient, CommonServer, network_spec
 from autofgl.sharing.personal import collected, with_models
 
@@ -59,8 +64,17 @@ BLOCKS, IN_BLOCK, WITHIN, BETWEEN = 5, 100, 0.1, 0.01
 LARGEST = 1e100
 
 
+def keeps_trained(settings: Any) -> bool:
+    """Whether clients keep what they make of their averages."""
+    return getattr(settings, "evaluate", "own") == "local-before-averaging"
+
+
 class LikenessClient(CommonClient):
-    """Trains the average that is made for it, and describes what it has made of it."""
+    """Trains the average that is made for it, and describes what it has made of it; that is what it
+    is evaluated by, and keeps, if the settings say so.
+    """
+
+    saved: ClassVar[tuple[str, ...]] = (*CommonClient.saved, "trained", "_common")
 
     def __init__(
         self,
@@ -76,6 +90,52 @@ class LikenessClient(CommonClient):
         self.data = data
         self._describe = describe
         self._random: Inputs | None = None
+        kept = keeps_trained(settings)
+        self.trained = TrainedModel(data, self.local, settings) if kept else None
+        self._common: Weights | None = None
+
+    @property
+    def evaluated(self) -> LocalModel:
+        """The average, or what was made of the last one."""
+        return self.trained.model if self.trained else super().evaluated
+
+    def weigh_classes(self, weights: Sequence[float]) -> None:
+        """Balance both losses."""
+        super().weigh_classes(weights)
+        if self.trained:
+            self.trained.weigh_classes(weights)
+
+    def show_test(self, data: ClientData) -> None:
+        """Both networks' figures are of test nodes too from now on."""
+        super().show_test(data)
+        if self.trained:
+            self.trained.show_test(data)
+
+    def take(self, payload: Payload, opened: Mapping[str, Any]) -> None:
+        """Take the average; evaluate what was made of the last one."""
+        if self.trained:
+            self.trained.take(payload)
+        super().take(payload, opened)
+
+    def train(self, at: int) -> None:
+        """The local epochs of a round."""
+        super().train(at)
+        if self.trained:
+            self.trained.next = self.local.weights()
+
+    def settle(self, payload: Payload) -> None:
+        """Take the best average, or what was made of it; the average is for the export."""
+        super().settle(payload)
+        self._common = self.local.weights()
+        if self.trained:
+            self.local.load_weights(self.trained.settled(payload))
+
+    def export(self) -> Payload:
+        """The average."""
+        exported = super().export()
+        if self._common is None:
+            return exported
+        return {**exported, "weights": self._shared(self._common)}
 
     @property
     def random(self) -> Inputs:
@@ -112,6 +172,7 @@ class LikenessServer(CommonServer):
         seed: int,
     ) -> None:
         super().__init__(clients, settings.model_copy(update={"aggregate": "parameters"}), seed)
+        self._keeps = self._keeps or keeps_trained(settings)
         self._mixing = mixing
         self._models: dict[str, Weights] = {}
         self._best_models: dict[str, Weights] = {}
