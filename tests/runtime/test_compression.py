@@ -8,13 +8,23 @@ import pytest
 from autofgl.errors import UserError
 from autofgl.graphs.client_graph import ClientGraph
 from autofgl.methods.fl_agcns.settings import FLAGCNSSettings
+from autofgl.runtime.bounds import (
+    plausible_gradient,
+    raised_vote,
+    scale_vote,
+    share_form,
+    sum_fault,
+)
 from autofgl.runtime.compression import HEADROOM, UpdateCoder
 from autofgl.runtime.federated_settings import FederatedSettings
+from autofgl.runtime.summing import average, weighted
 from autofgl.secure import SumNotOpened, make_client
 from federations import make, parties, rounds
 
 PARTIES = ["a", "b", "c"]
 SIZE = 400
+SEARCH: dict[str, Any] = {"population": 4, "generations": 4, "warmup": 1, "layers": 2, "hidden": 8}
+SEARCH |= {"weight_steps": 2, "known": False, "trials": 0, "finalists": 1, "rounds": 3}
 
 
 def coder(compress: str, name: str = "a") -> UpdateCoder:
@@ -153,3 +163,37 @@ def test_searches_compress_unless_noise_or_weights_travel() -> None:
 def test_other_aggregates_have_no_use_for_it() -> None:
     with pytest.raises(UserError, match="compress=int8 is for aggregate=gradients"):
         FederatedSettings(aggregate="parameters", compress="int8")
+
+
+def test_a_vote_is_on_what_is_sent() -> None:
+    """Many tiny entries on a coarse grid are longer than they were, and so is an honest sum."""
+    tiny = {"w": np.full(200_000, 2.5e-5, np.float32)}
+    total: dict[str, dict[str, Any]] = {}
+    for name in PARTIES:
+        one = coder("int8", name)
+        one.observe({"w": np.full(SIZE, 0.1, np.float32)})  # gradients were larger before
+        given = weighted(tiny, 1 / 3) | scale_vote(tiny)
+        sent, grid = one.encode("t", given)
+        assert grid is not None
+        votes = {"as it was": given["scale"], "as it is sent": given["scale"]}
+        votes["as it is sent"] = raised_vote(given["scale"], {"w": 3 * sent["w"]})
+        for kind, vote in votes.items():
+            added = total.setdefault(kind, {"w": 0.0, "share": 0.0, "scale": 0.0})
+            for key, value in (("w", sent["w"]), ("share", given["share"]), ("scale", vote)):
+                added[key] = np.asarray(added[key] + np.asarray(value, np.float64))
+    assert all(sum_fault(one, {"share": share_form()}) == "" for one in total.values())
+    assert not plausible_gradient(total["as it was"])
+    assert plausible_gradient(total["as it is sent"])
+    nobody = np.zeros_like(scale_vote(tiny)["scale"])
+    assert not raised_vote(nobody, tiny).any(), "who has no gradient has no vote"
+
+
+@pytest.mark.parametrize("secure", ["shares", "ckks"])
+def test_a_search_with_coarse_steps_goes_on(small_clients: list[ClientGraph], secure: str) -> None:
+    method = make("fl-agcns", small_clients, secure=secure, compress="int8", **SEARCH)
+    method.setup()
+    method.step()
+    for party in parties(method).values():  # as if gradients had been much larger before
+        coarse = {name: 1e3 * largest for name, largest in party.coder._largest.items()}
+        party.coder._largest = coarse
+    assert method.step()["phase"] == "search"

@@ -143,6 +143,17 @@ def scale_vote(gradient: Mapping[str, Any]) -> dict[str, Any]:
     return {"scale": votes}
 
 
+def raised_vote(vote: Any, sent: Mapping[str, Any]) -> Any:
+    """The vote on a gradient, or on its vectors as they are ``sent`` if those are larger: rounded
+    to few steps, with what was rounded off before, a large vector of tiny entries is longer than
+    it was, and so may the sum be.
+    """
+    if not vote.any():  # nothing to say, or without weight
+        return vote
+    other = scale_vote(sent)["scale"]
+    return other if other.argmax() > vote.argmax() else vote
+
+
 def plausible_gradient(opened: Mapping[str, Any], late: bool = False) -> bool:
     """Whether a sum of weighted gradients with votes can be one; whoever opens it decides alike.
 

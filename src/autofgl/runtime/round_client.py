@@ -7,6 +7,7 @@ import numpy as np
 
 from autofgl.federation.party import Context, Party, Refused, require_later
 from autofgl.federation.payload import Payload, decode, encode
+from autofgl.runtime.bounds import raised_vote
 from autofgl.runtime.client_data import ClientData
 from autofgl.runtime.compression import Encoded, UpdateCoder
 from autofgl.runtime.details import without_objective
@@ -257,6 +258,10 @@ class RoundClient(Summing, Party):
     ) -> Payload:
         """What this client adds to an update that the clients open, in as few bytes as it takes."""
         rounded, grid = self.coder.encode(tag, update)
+        if "scale" in update and grid is not None:
+            share = float(update["share"]) or 1.0
+            sent = {name: one / share for name, one in rounded.items() if one is not update[name]}
+            rounded["scale"] = raised_vote(update["scale"], sent)
         return self.contribute(tag, rounded, reveal="parties", broadcast=broadcast, grid=grid)
 
     def take(self, payload: Payload) -> Payload:
