@@ -17,14 +17,12 @@ from autofgl.runtime.bounds import (
 )
 from autofgl.runtime.compression import HEADROOM, UpdateCoder
 from autofgl.runtime.federated_settings import FederatedSettings
-from autofgl.runtime.summing import average, weighted
-from autofgl.secure import SumNotOpened, make_client
+from autofgl.runtime.summing import weighted
+from autofgl.secure import StepGrid, SumNotOpened, make_client
 from federations import make, parties, rounds
 
 PARTIES = ["a", "b", "c"]
 SIZE = 400
-SEARCH: dict[str, Any] = {"population": 4, "generations": 4, "warmup": 1, "layers": 2, "hidden": 8}
-SEARCH |= {"weight_steps": 2, "known": False, "trials": 0, "finalists": 1, "rounds": 3}
 
 
 def coder(compress: str, name: str = "a") -> UpdateCoder:
@@ -188,12 +186,18 @@ def test_a_vote_is_on_what_is_sent() -> None:
     assert not raised_vote(nobody, tiny).any(), "who has no gradient has no vote"
 
 
-@pytest.mark.parametrize("secure", ["shares", "ckks"])
-def test_a_search_with_coarse_steps_goes_on(small_clients: list[ClientGraph], secure: str) -> None:
-    method = make("fl-agcns", small_clients, secure=secure, compress="int8", **SEARCH)
-    method.setup()
-    method.step()
-    for party in parties(method).values():  # as if gradients had been much larger before
-        coarse = {name: 1e3 * largest for name, largest in party.coder._largest.items()}
-        party.coder._largest = coarse
-    assert method.step()["phase"] == "search"
+def test_clients_vote_on_what_they_send(small_clients: list[ClientGraph]) -> None:
+    method = make("fedavg", small_clients, secure="shares", rounds=3, hidden=8)
+    rounds(method, 2)
+    party = next(iter(parties(method).values()))
+    gradient = {**party.sharing.local.no_gradient(), "convs.0.lin.weight": np.full((60, 8), 1e-3)}
+    given = weighted(gradient, 0.5) | scale_vote(gradient)
+    longer = {"convs.0.lin.weight": 100 * given["convs.0.lin.weight"]}
+    sent: dict[str, Any] = {}
+    party.contribute = lambda _tag, vectors, **_: sent.update(vectors)
+    for vectors, expected in ((given, gradient), ({**given, **longer}, weighted(longer, 2.0))):
+        grid = StepGrid(8, {"convs.0.lin.weight": 1.0})
+        party.coder.encode = lambda _tag, _given, made=vectors, on=grid: (dict(made), on)
+        party.contribute_for_clients("t", given, {})
+        vote = scale_vote({"convs.0.lin.weight": expected["convs.0.lin.weight"]})["scale"]
+        assert np.array_equal(sent["scale"], vote)
