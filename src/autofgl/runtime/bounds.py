@@ -161,9 +161,11 @@ def plausible_gradient(opened: Mapping[str, Any], late: bool = False) -> bool:
     counted; votes are whole, and the average is at most :data:`FAR` times as large as half of the
     clients say of theirs. By the triangle inequality it is not even as large as the largest.
     """
-    if sum_fault(opened, {"scale": Array((2 * _OCTAVES,), -ROUNDING)}):
+    votes: Any = opened.get("scale")
+    gradient = {name: value for name, value in opened.items() if name not in ("share", "scale")}
+    length = model_distance(gradient, {})
+    if Array((2 * _OCTAVES,), -ROUNDING).fault(votes) or not math.isfinite(length):
         return False
-    votes = opened["scale"]
     most = max(1.0, float(votes.sum())) if late else 1.0
     if "share" not in opened or share_form(most).fault(opened["share"]):
         return False
@@ -173,8 +175,7 @@ def plausible_gradient(opened: Mapping[str, Any], late: bool = False) -> bool:
     if share <= ROUNDING or votes.sum() < 0.5:
         return True
     half = int(np.argmax(np.cumsum(votes) >= votes.sum() / 2)) - _OCTAVES
-    gradient = {name: value for name, value in opened.items() if name not in ("share", "scale")}
-    return model_distance(gradient, {}) / share <= FAR * 2.0 ** (half + 1)
+    return length / share <= FAR * 2.0 ** (half + 1)
 
 
 def far_from_others(lengths: Mapping[str, float]) -> list[str]:

@@ -98,7 +98,7 @@ def average(total: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     with np.errstate(over="ignore"):  # of a share that a client made up; who averages checks
         return {
-            name: np.asarray(value / share, np.float32)
+            name: np.divide(value, share, out=np.empty(np.shape(value), np.float32))
             for name, value in total.items()
             if name not in ("share", *VOTES)
         }

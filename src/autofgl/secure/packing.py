@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from autofgl.secure import Array, SecureSumError, StepGrid
 
+#: Values that are worked on at once: they stay in the cache.
+_AT_ONCE = 1 << 14
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -76,13 +79,16 @@ def multiples_of(vectors: Mapping[str, Array], grid: StepGrid, most: int) -> NDA
     found = np.empty(sum(np.size(vectors[name]) for name in names), np.int64)
     start = 0
     for name in names:
-        values = np.divide(vectors[name], grid.steps[name], dtype=np.float64).reshape(-1)
-        np.rint(values, out=values)
-        if values.size and not -most <= values.min() <= values.max() <= most:
-            raise SecureSumError(
-                f"'{name}' holds values beyond {most} steps of {grid.steps[name]:.3g}, which would "
-                "overflow"
-            )
-        found[start : start + values.size] = values
-        start += values.size
+        flat = np.reshape(vectors[name], -1)
+        for begin in range(0, flat.size, _AT_ONCE):
+            part = flat[begin : begin + _AT_ONCE]
+            values = np.divide(part, grid.steps[name], dtype=np.float64)
+            np.rint(values, out=values)
+            if not -most <= values.min() <= values.max() <= most:
+                raise SecureSumError(
+                    f"'{name}' holds values beyond {most} steps of {grid.steps[name]:.3g}, which "
+                    "would overflow"
+                )
+            found[start : start + values.size] = values
+            start += values.size
     return found
